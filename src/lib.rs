@@ -107,7 +107,9 @@ pub use hbase_client::{
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use hbase_client::{Kerberos, Protection, TicketSource};
+pub use hbase_client::{
+    AuthenticatedUser, DelegationToken, Kerberos, Protection, TicketSource, TokenFile, TokenFileFormat,
+};
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{

@@ -22,6 +22,19 @@ use crate::{
     },
 };
 
+#[cfg(feature = "kerberos")]
+use crate::{
+    config::TokenFile,
+    wire::{
+        digest_md5::{
+            answer::{Answer, Login},
+            challenge::{Challenge, Qop},
+            layer::Layer,
+        },
+        token_file::TokenFileFormat,
+    },
+};
+
 /// Small, so that a frame above the limit is found soon.
 const LIMIT: usize = 1 << 16;
 
@@ -107,6 +120,40 @@ pub fn zookeeper_frame(data: &[u8]) {
         let _ = zookeeper::decode_stat(&body);
         if let Ok(data) = zookeeper::decode_data(body.clone()) {
             assert!(data.len() < body.len(), "more was read than there is");
+        }
+    }
+}
+
+/// The challenge of a server to a delegation token, and the messages of a layer after it.
+#[cfg(feature = "kerberos")]
+pub fn digest_challenge(data: &[u8]) {
+    let Ok(challenge) = Challenge::decode(data) else {
+        return;
+    };
+    let login = Login {
+        username: "user",
+        password: "password",
+        digest_uri: "null/default",
+    };
+    let cipher = challenge.cipher();
+    let answer = Answer::new(&challenge, login, "nonce", Qop::Privacy, cipher);
+    assert_ne!(answer.is_proven_by(data), Ok(true), "a challenge is no proof");
+    if let Some(mut layer) = Layer::new(&answer.session_key, Qop::Privacy, cipher, challenge.max_buffer) {
+        assert!(layer.max_message() > 0);
+        assert!(layer.unwrap(data.into()).is_err(), "a forged message was read");
+    }
+}
+
+/// A file of tokens. What is valid is written so that it reads to the same tokens.
+#[cfg(feature = "kerberos")]
+pub fn token_file(data: &[u8]) {
+    if let Ok(file) = TokenFile::from_bytes(data) {
+        for format in [TokenFileFormat::Writable, TokenFileFormat::Protobuf] {
+            let again = TokenFile::from_bytes(&file.to_bytes(format));
+            assert!(
+                again.is_ok_and(|again| again == file),
+                "not the same when read again"
+            );
         }
     }
 }
@@ -228,7 +275,7 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 15] = [
+    const TARGETS: &[(&str, Target)] = &[
         ("response_stream", response_stream),
         ("cell_block", cell_block),
         ("compressed_block", compressed_block),
@@ -244,6 +291,10 @@ mod tests {
         ("hbase_site", hbase_site),
         ("connection_uri", connection_uri),
         ("bytes_binary", bytes_binary),
+        #[cfg(feature = "kerberos")]
+        ("digest_challenge", digest_challenge),
+        #[cfg(feature = "kerberos")]
+        ("token_file", token_file),
     ];
 
     #[test]

@@ -38,7 +38,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `compression` | compressed cells between client and servers: zlib, gzip, Snappy, LZ4, Zstandard |
-//! | `kerberos` | clusters that authenticate clients by Kerberos ([`Config::with_kerberos`]) |
+//! | `kerberos` | clusters that authenticate clients by Kerberos ([`Config::with_kerberos`]) or delegation tokens ([`Config::with_delegation_tokens`]) |
 //! | `uuid` | UUIDs as the values of cells |
 //! | `metrics` | metrics, for the recorder of the crate `metrics` |
 //! | `spans` | a `tracing` span for each operation, and the trace context in requests |
@@ -59,6 +59,9 @@ mod observe;
 mod rpc;
 mod wire;
 
+#[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+pub use client::AuthenticatedUser;
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
     IngestEvent, ParallelScanner, PermissionScope, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
@@ -69,9 +72,12 @@ pub use client::{
 pub use config::{ClusterAddress, Config, HostPort};
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use config::{Kerberos, Protection, TicketSource};
+pub use config::{Kerberos, Protection, TicketSource, TokenFile};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
+#[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+pub use model::DelegationToken;
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
@@ -82,3 +88,6 @@ pub use model::{
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use wire::compression::Compression;
+#[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+pub use wire::token_file::TokenFileFormat;

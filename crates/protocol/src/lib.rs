@@ -16,4 +16,15 @@
     reason = "generated"
 )]
 
+use std::fmt;
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("identifier", &self.identifier)
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}
+
 include!("generated/hbase.pb.rs");

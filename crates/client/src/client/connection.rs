@@ -180,6 +180,8 @@ impl ConnectionBuilder {
         client_metrics::describe();
         let mut cluster = Cluster::new(self.config, self.connector, self.environment);
         cluster.span_options = self.span_options;
+        #[cfg(feature = "kerberos")]
+        cluster.choose_token(deadline).await?;
         cluster.reach(deadline).await?;
         Ok(Connection::new(cluster))
     }

@@ -18,12 +18,15 @@
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `timeline` | reads that a replica of the region may answer |
 //! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers |
+//! | `authentication` | the user of a connection, and delegation tokens for it |
 //! | `cluster_status` | the status of a cluster: servers, loads, switches |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
 //! | `procedure` | waits for the master's procedures |
 //! | `pauses` | pauses between attempts and polls |
 
 mod admin;
+#[cfg(feature = "kerberos")]
+mod authentication;
 mod bulk;
 mod cluster_status;
 mod connection;
@@ -49,6 +52,8 @@ pub use admin::{
     SnapshotDescription, SnapshotKind, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
     ThrottleType, UserPermission,
 };
+#[cfg(feature = "kerberos")]
+pub use authentication::AuthenticatedUser;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};

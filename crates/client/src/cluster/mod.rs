@@ -11,6 +11,7 @@
 //! | `attempts` | one call's attempts within its deadline |
 //! | `master` | calls of the active master |
 //! | `master_address` | the location of the active master |
+//! | `token_choice` | the delegation token of the cluster |
 //! | `proofs` | the servers that were proven to honour conditions |
 //!
 //! Invariants: only a failure of a location itself drops it from the cache, so that a late failure
@@ -26,6 +27,8 @@ mod pause;
 mod proofs;
 mod region_cache;
 mod registry;
+#[cfg(feature = "kerberos")]
+mod token_choice;
 
 use std::sync::Arc;
 
@@ -41,6 +44,8 @@ pub(crate) use proofs::Proofs;
 pub(crate) use region_cache::RegionLocation;
 
 use self::master_address::MasterAddress;
+#[cfg(feature = "kerberos")]
+use self::token_choice::token_of_cluster;
 use crate::{
     config::Config,
     environment::Environment,
@@ -63,6 +68,8 @@ pub(crate) struct Cluster {
     pub(crate) proofs: Proofs,
     pub(crate) span_options: SpanOptions,
     rpc: Arc<RpcClient>,
+    #[cfg(feature = "kerberos")]
+    registry: Arc<registry::Registry>,
     locator: locator::Locator,
     master: MasterAddress,
 }
@@ -77,6 +84,8 @@ impl Cluster {
         let registry = Arc::new(registry::Registry::new(&config, Arc::clone(&rpc)));
         Self {
             locator: locator::Locator::new(Arc::clone(&registry), Arc::clone(&rpc)),
+            #[cfg(feature = "kerberos")]
+            registry: Arc::clone(&registry),
             master: MasterAddress::new(registry),
             rpc,
             config,
@@ -153,6 +162,20 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Vec<meta::MetaRegion>> {
         self.locator.regions_of(table, deadline, &self.config).await
+    }
+
+    /// Chooses the delegation token of the cluster, if the client has tokens. To be called before any
+    /// other call.
+    #[cfg(feature = "kerberos")]
+    pub(crate) async fn choose_token(&self, deadline: Instant) -> Result<()> {
+        if self.config.delegation_tokens().is_empty() {
+            return Ok(());
+        }
+        let cluster_id = self.registry.cluster_id(deadline).await?;
+        if let Some(token) = token_of_cluster(&self.config, cluster_id.as_deref())? {
+            self.rpc.use_token(token.clone(), Arc::clone(&self.environment));
+        }
+        Ok(())
     }
 
     /// Locates `hbase:meta`, unless its server is known.

@@ -8,6 +8,8 @@ mod hbase_site;
 mod properties;
 #[cfg(feature = "kerberos")]
 mod security;
+#[cfg(feature = "kerberos")]
+mod token_file;
 
 use std::{env, path::Path, time::Duration};
 
@@ -16,6 +18,8 @@ pub use address::{ClusterAddress, HostPort};
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]
 pub use security::{Kerberos, Protection, TicketSource};
+#[cfg(feature = "kerberos")]
+pub use token_file::TokenFile;
 
 use crate::{
     error::{Error, Result},

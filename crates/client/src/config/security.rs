@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::Config;
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    model::DelegationToken,
+};
 
 /// The protection of the messages of an authenticated connection (`hbase.rpc.protection`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +184,7 @@ pub(super) struct Security {
     pub(super) fallback_to_simple: bool,
     pub(super) aes: bool,
     effective_user: Option<String>,
+    pub(super) tokens: Vec<DelegationToken>,
 }
 
 impl Default for Security {
@@ -191,6 +195,7 @@ impl Default for Security {
             fallback_to_simple: false,
             aes: false,
             effective_user: None,
+            tokens: Vec::new(),
         }
     }
 }
@@ -207,6 +212,27 @@ impl Config {
     #[must_use]
     pub fn with_kerberos(mut self, kerberos: Option<Kerberos>) -> Self {
         self.security.kerberos = kerberos;
+        self
+    }
+
+    /// Returns the delegation tokens that the client may authenticate with.
+    #[must_use]
+    pub fn delegation_tokens(&self) -> &[DelegationToken] {
+        &self.security.tokens
+    }
+
+    /// Sets the delegation tokens that the client may authenticate with. The default is none.
+    ///
+    /// The token of the cluster is used instead of a Kerberos ticket. If there is none for the
+    /// cluster, the client authenticates [by Kerberos](Self::with_kerberos) if that is set. The id of the
+    /// cluster is read from ZooKeeper. By `hbase+rpc://` only servers from 2.6 on report it; for older ones
+    /// set the one token that they issued.
+    ///
+    /// The methods that read files also read the tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
+    /// names, if `hbase.security.authentication` is `kerberos`.
+    #[must_use]
+    pub fn with_delegation_tokens(mut self, tokens: impl IntoIterator<Item = DelegationToken>) -> Self {
+        self.security.tokens = tokens.into_iter().collect();
         self
     }
 

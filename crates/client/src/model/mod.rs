@@ -17,6 +17,7 @@
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
+//! | `delegation_token` | proofs of a user's identity |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
 mod append;
@@ -25,6 +26,8 @@ mod bytes_binary;
 mod cell;
 mod comparison;
 mod condition;
+#[cfg(feature = "kerberos")]
+mod delegation_token;
 mod delete;
 mod durability;
 mod filter;
@@ -53,6 +56,8 @@ pub use comparison::{BitOperation, ComparatorKind};
 pub use comparison::{Comparator, Comparison};
 pub use condition::Check;
 pub use condition::Condition;
+#[cfg(feature = "kerberos")]
+pub use delegation_token::DelegationToken;
 pub use delete::{Delete, DeleteScope};
 pub use durability::Durability;
 pub use filter::Filter;

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "kerberos")]
-use super::sasl::Authenticator;
+use super::sasl::{Authenticator, cluster_id};
 use super::{
     call_error::CallError,
     connection::{Answer, RpcConnection},
@@ -131,6 +131,21 @@ impl Dialler {
             return Ok(start(stream, opening));
         }
         Ok(start(stream, header.opening()))
+    }
+
+    /// Returns the authenticator, if connections are authenticated.
+    #[cfg(feature = "kerberos")]
+    pub(super) fn authenticator(&self) -> Option<&Authenticator> {
+        self.authenticator.as_ref()
+    }
+
+    /// Asks a server for the id of its cluster. Returns `None` if it does not answer.
+    #[cfg(feature = "kerberos")]
+    pub(super) async fn cluster_id(&self, target: &DialTarget) -> Option<String> {
+        let mut stream = self.connect(target).await.ok()?;
+        timeout(self.connect_timeout, cluster_id(&mut stream))
+            .await
+            .ok()?
     }
 
     async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {

@@ -37,6 +37,8 @@ use crate::{
         frame, parts,
     },
 };
+#[cfg(feature = "kerberos")]
+use crate::{environment::Environment, model::DelegationToken};
 
 /// All connections of one client.
 #[derive(Debug)]
@@ -106,6 +108,25 @@ impl RpcClient {
             retired: Mutex::default(),
             has_heard: AtomicBool::new(false),
         }
+    }
+
+    /// Sets the delegation token that connections are authenticated with.
+    #[cfg(feature = "kerberos")]
+    pub(crate) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
+        if let Some(authenticator) = self.dialler.authenticator() {
+            authenticator.use_token(token, environment);
+        }
+    }
+
+    /// Asks a server of the registry for the id of its cluster, without authentication. Returns `None`
+    /// if it does not answer, as servers before 2.6.
+    #[cfg(feature = "kerberos")]
+    pub(crate) async fn cluster_id(&self, server: &HostPort) -> Option<String> {
+        let target = DialTarget {
+            address: server.clone(),
+            service: ServiceKind::Registry,
+        };
+        self.dialler.cluster_id(&target).await
     }
 
     /// Makes a call: dials if there is no connection yet, sends, waits for the answer. Returns the

@@ -15,6 +15,8 @@
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
 //! - [`procedures`]: the table of a procedure of the master;
+//! - `delegation_token` and `token_file`: tokens, and the files that contain them;
+//! - `digest_md5`, `hmac_md5` and `base64`: the authentication by a token;
 //! - `sasl`: the messages of servers that authenticate the client;
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
@@ -26,15 +28,23 @@
 //! alone. Each file has a small error of its own; the layer above adds the call and converts it
 //! into [`crate::Error`].
 
+#[cfg(feature = "kerberos")]
+pub(crate) mod base64;
 pub(crate) mod call_table;
 pub(crate) mod cell_block;
 pub(crate) mod compression;
 pub mod condition;
 pub(crate) mod connection_header;
 pub mod convert;
+#[cfg(feature = "kerberos")]
+pub(crate) mod delegation_token;
+#[cfg(feature = "kerberos")]
+pub(crate) mod digest_md5;
 pub(crate) mod encoded;
 mod filter;
 pub(crate) mod frame;
+#[cfg(feature = "kerberos")]
+pub(crate) mod hmac_md5;
 pub(crate) mod magic;
 pub(crate) mod multi;
 pub(crate) mod mutation;
@@ -46,6 +56,8 @@ mod read_filter;
 #[cfg(feature = "kerberos")]
 pub(crate) mod sasl;
 pub(crate) mod tls;
+#[cfg(feature = "kerberos")]
+pub(crate) mod token_file;
 #[cfg(any(feature = "zookeeper", test))]
 pub(crate) mod znode;
 #[cfg(any(feature = "zookeeper", test))]

@@ -9,12 +9,19 @@ pub(crate) enum AuthMethod {
     /// SASL with the mechanism GSSAPI.
     #[cfg(feature = "kerberos")]
     Kerberos = 81,
+    /// SASL with the mechanism DIGEST-MD5.
+    #[cfg(feature = "kerberos")]
+    Digest = 82,
 }
 
 /// Returns `HBas`, the version of the protocol (always 0), and the authentication method.
 pub(crate) const fn preamble(auth: AuthMethod) -> [u8; 6] {
     [b'H', b'B', b'a', b's', 0, auth as u8]
 }
+
+/// The question for the id of the cluster, instead of the preamble.
+#[cfg(feature = "kerberos")]
+pub(crate) const REGISTRY: [u8; 6] = *b"Regist";
 
 /// The question, instead of a preamble, which principal the server has.
 #[cfg(feature = "kerberos")]

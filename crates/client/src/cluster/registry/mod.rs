@@ -99,24 +99,57 @@ impl Registry {
         }
     }
 
+    /// Returns the id of the cluster. Returns `None` if its servers do not report it to clients that
+    /// are not authenticated.
+    #[cfg(feature = "kerberos")]
+    pub(super) async fn cluster_id(&self, deadline: Instant) -> Result<Option<String>> {
+        let ask = |deadline| -> BoxFuture<'_, Result<Option<String>>> {
+            match &self.source {
+                #[cfg(feature = "zookeeper")]
+                Source::ZooKeeper(zookeeper) => {
+                    Box::pin(async move { zookeeper.cluster_id(deadline).await.map(Some) })
+                }
+                Source::Rpc(rpc) => Box::pin(async move { Ok(rpc.cluster_id(deadline).await) }),
+            }
+        };
+        self.ask_repeatedly("finding the id of the cluster", deadline, ask)
+            .await
+    }
+
     async fn ask(&self, wanted: Wanted, callers_deadline: Instant) -> Result<ServerName> {
+        let operation = match wanted {
+            Wanted::MetaServer => "finding hbase:meta",
+            Wanted::ActiveMaster => "finding the active master",
+        };
+        let ask = |deadline| -> BoxFuture<'_, Result<ServerName>> {
+            match &self.source {
+                #[cfg(feature = "zookeeper")]
+                Source::ZooKeeper(zookeeper) => Box::pin(zookeeper.ask(wanted, deadline)),
+                Source::Rpc(rpc) => Box::pin(rpc.ask(wanted, deadline)),
+            }
+        };
+        self.ask_repeatedly(operation, callers_deadline, ask).await
+    }
+
+    /// Repeats a query until it succeeds, fails for good, or the registry timeout passes.
+    async fn ask_repeatedly<'a, T>(
+        &'a self,
+        operation: &'static str,
+        callers_deadline: Instant,
+        ask: impl Fn(Instant) -> BoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
         let deadline = callers_deadline.min(Instant::now() + self.timeout);
         let mut attempt = 1;
         let mut last = None;
         loop {
-            let ask: BoxFuture<'_, Result<ServerName>> = match &self.source {
-                #[cfg(feature = "zookeeper")]
-                Source::ZooKeeper(zookeeper) => Box::pin(zookeeper.ask(wanted, deadline)),
-                Source::Rpc(rpc) => Box::pin(rpc.ask(wanted, deadline)),
-            };
-            let result = match timeout_at(deadline, ask).await {
+            let result = match timeout_at(deadline, ask(deadline)).await {
                 Ok(result) => result,
                 Err(_) => Err(Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true)),
             };
             let error = match result {
-                Ok(server) => {
+                Ok(answer) => {
                     self.reached.store(true, Ordering::Relaxed);
-                    return Ok(server);
+                    return Ok(answer);
                 }
                 // A timeout means that nothing answers at the address, whichever of the two
                 // timeouts ended first.
@@ -136,10 +169,7 @@ impl Registry {
                     None => error.with_hint(self.advice(callers_deadline).await),
                 };
                 return Err(error
-                    .at_operation(match wanted {
-                        Wanted::MetaServer => "finding hbase:meta",
-                        Wanted::ActiveMaster => "finding the active master",
-                    })
+                    .at_operation(operation)
                     .at_stage("asking the registry")
                     .at_server(&self.address)
                     .at_attempt(attempt));

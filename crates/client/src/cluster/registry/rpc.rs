@@ -7,6 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::Instant;
+#[cfg(feature = "kerberos")]
+use tokio::time::timeout_at;
 
 use super::{staggered, wanted::Wanted};
 use crate::{
@@ -64,6 +66,16 @@ impl RpcRegistry {
             }
             Err(failures) => Err(no_answer(failures)),
         }
+    }
+
+    /// Queries the servers for the id of the cluster. Returns `None` if no server answers.
+    #[cfg(feature = "kerberos")]
+    pub(super) async fn cluster_id(&self, deadline: Instant) -> Option<String> {
+        let mut servers = self.configured.clone();
+        fastrand::shuffle(&mut servers);
+        let query = |server: HostPort| async move { self.rpc.cluster_id(&server).await.ok_or(()) };
+        let answer = staggered::first_answer(servers, FAN_OUT, PATIENCE, query);
+        timeout_at(deadline, answer).await.ok()?.ok()
     }
 
     fn learnt(&self) -> Vec<HostPort> {

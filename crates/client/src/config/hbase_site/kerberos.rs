@@ -5,7 +5,7 @@ use rustix::system::uname;
 use super::{AUTHENTICATION, Site};
 use crate::{
     config::{
-        Config,
+        Config, TokenFile,
         security::{Kerberos, Protection, TicketSource},
     },
     error::{Error, Result},
@@ -34,6 +34,9 @@ impl Site {
             ticket: self.ticket_source(warnings)?,
             host_as_named: self.is_true("hbase.unsafe.client.kerberos.hostname.disable.reversedns")?,
         });
+        if let Some(file) = TokenFile::from_env()? {
+            security.tokens = file.tokens().to_vec();
+        }
         security.fallback_to_simple = self.is_true("hbase.ipc.client.fallback-to-simple-auth-allowed")?;
         if let Some(list) = self.text(PROTECTION)? {
             security.protection = Protection::parse_list(&list)

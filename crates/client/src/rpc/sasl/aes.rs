@@ -12,12 +12,11 @@ use ctr::{
     cipher::{KeyIvInit, StreamCipher},
 };
 
-use super::{
-    authentication_error::AuthenticationError,
+use super::{authentication_error::AuthenticationError, mechanism::SecurityLayer};
+use crate::wire::{
     hmac_md5::{SUM, is_equal, sum},
-    mechanism::SecurityLayer,
+    pb,
 };
-use crate::wire::pb;
 
 /// The cipher, as the connection header names it.
 pub(super) const CIPHER: &str = "AES/CTR/NoPadding";

@@ -7,7 +7,7 @@ use hbase_gssapi::{Error as GssapiError, ErrorKind as GssapiErrorKind};
 use crate::{
     config::Protection,
     error::{ErrorKind, RemoteException},
-    wire::sasl::ServerError,
+    wire::{digest_md5::challenge::DigestError, sasl::ServerError},
 };
 
 /// The reason why a connection cannot be used although its server was reached.
@@ -23,6 +23,26 @@ pub(crate) enum AuthenticationError {
         /// Whether the tickets are forgotten now, so that another attempt has new ones.
         has_new_tickets: bool,
     },
+    /// The server refused the delegation token.
+    #[error("the server refused the delegation token of {user}: {exception}")]
+    TokenRefused {
+        exception: RemoteException,
+        user: String,
+    },
+    /// The server did not prove that it knows the password of the token.
+    #[error(
+        "the server does not know the password of the delegation token: it is not a server of the cluster"
+    )]
+    WrongProof,
+    /// The server offers no cipher for tokens that is accepted.
+    #[error("the server offers neither triple DES nor RC4 to connections with a delegation token")]
+    WeakCiphers,
+    /// A token of DIGEST-MD5 cannot be read.
+    #[error("the server sent a token that is not valid here: {0}")]
+    Digest(#[from] DigestError),
+    /// There is no token for the cluster, and nothing else to authenticate with.
+    #[error("none of the delegation tokens is for this cluster")]
+    NoToken,
     /// The tokens of the server are not those of the mechanism.
     #[error("the server sent a token that is not valid here")]
     BadToken,
@@ -55,6 +75,17 @@ pub(crate) enum AuthenticationError {
     /// The key distribution centre or the server did not answer.
     #[error("not authenticated within {0:?}: the key distribution centre or the server does not answer")]
     Timeout(Duration),
+}
+
+/// Returns what to do about a delegation token that a server refused with this message.
+fn token_hint(message: &str) -> &'static str {
+    if message.contains("has expired") {
+        "obtain a new token: it is valid for hbase.auth.token.max.lifetime of the servers, and cannot be renewed"
+    } else if message.contains("Unknown master key") {
+        "obtain a new token from this cluster: it is from another one, or so old that its key is gone"
+    } else {
+        "obtain a new token: its password is wrong or altered, or it is from another cluster"
+    }
 }
 
 fn names(protections: &[Protection]) -> String {
@@ -112,7 +143,13 @@ impl AuthenticationError {
                 "check that the principal of the server here (hbase.master.kerberos.principal, \
                  hbase.regionserver.kerberos.principal) is the one in its keytab; its log has the reason"
             }
-            Self::BadToken => "check that the address is an HBase RPC port",
+            Self::TokenRefused { exception, .. } => token_hint(&exception.message),
+            Self::WrongProof => "check the address, and that the token is unaltered",
+            Self::WeakCiphers => {
+                "use TLS or AES (hbase.rpc.crypto.encryption.aes.enabled) instead, or Kerberos"
+            }
+            Self::NoToken => "obtain a token from this cluster, or set a Kerberos ticket",
+            Self::BadToken | Self::Digest(_) => "check that the address is an HBase RPC port",
             Self::NoSecurity => {
                 "if the cluster has no security, set hbase.security.authentication to simple, or \
                  hbase.ipc.client.fallback-to-simple-auth-allowed to true"

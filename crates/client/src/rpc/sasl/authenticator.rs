@@ -1,6 +1,9 @@
 //! How connections of a client are authenticated.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use hbase_gssapi::{Credentials, Keytab};
@@ -13,20 +16,23 @@ use tokio::{
 use super::{
     aes::{AesLayer, CIPHER},
     authentication_error::AuthenticationError,
+    digest::Digest,
     gssapi::Gssapi,
-    mechanism::Mechanism,
     negotiation::{Accepted, negotiate},
     principal::{MASTER, REGION_SERVER, ServerPrincipal},
-    registry_principal,
+    registry_query,
     stream::SaslStream,
 };
 use crate::{
     config::{Config, Kerberos, Protection, TicketSource},
+    environment::Environment,
+    error::RemoteException,
+    model::DelegationToken,
     rpc::{
         call_error::CallError,
         connector::{DialTarget, Io, ServiceKind},
     },
-    wire::{connection_header::Header, frame::FrameError, pb},
+    wire::{base64::base64, connection_header::Header, frame::FrameError, pb},
 };
 
 /// The maximum size of the server's keys for AES.
@@ -35,8 +41,9 @@ const MAX_KEYS: usize = 4 << 10;
 /// Authenticates the connections of a client.
 #[derive(Debug)]
 pub(in crate::rpc) struct Authenticator {
-    kerberos: Kerberos,
-    credentials: Credentials,
+    kerberos: Option<(Kerberos, Credentials)>,
+    /// The token of the cluster, which takes precedence over Kerberos.
+    token: OnceLock<TokenLogin>,
     protection: Vec<Protection>,
     fallback_to_simple: bool,
     aes: bool,
@@ -45,21 +52,33 @@ pub(in crate::rpc) struct Authenticator {
     max_frame_size: usize,
 }
 
+/// A delegation token, and the random numbers for its nonces.
+#[derive(Debug)]
+struct TokenLogin {
+    token: DelegationToken,
+    environment: Arc<dyn Environment>,
+}
+
 /// An authenticated stream, and the bytes that it begins with.
 type Opened = (Box<dyn Io>, Bytes);
 
 impl Authenticator {
     /// Returns the authenticator of a client. `None` means SIMPLE authentication.
     pub(in crate::rpc) fn new(config: &Config) -> Option<Self> {
-        let kerberos = config.kerberos()?.clone();
-        let credentials = match kerberos.ticket() {
-            TicketSource::DefaultCache => Credentials::DefaultCache,
-            TicketSource::Cache(name) => Credentials::Cache(name.clone()),
-            TicketSource::Keytab { file, principal } => Credentials::Keytab(Keytab::new(file, principal)),
-        };
+        if config.kerberos().is_none() && config.delegation_tokens().is_empty() {
+            return None;
+        }
+        let kerberos = config.kerberos().map(|kerberos| {
+            let credentials = match kerberos.ticket() {
+                TicketSource::DefaultCache => Credentials::DefaultCache,
+                TicketSource::Cache(name) => Credentials::Cache(name.clone()),
+                TicketSource::Keytab { file, principal } => Credentials::Keytab(Keytab::new(file, principal)),
+            };
+            (kerberos.clone(), credentials)
+        });
         Some(Self {
             kerberos,
-            credentials,
+            token: OnceLock::new(),
             protection: config.protection().to_vec(),
             fallback_to_simple: config.fallback_to_simple(),
             aes: config.aes(),
@@ -67,6 +86,11 @@ impl Authenticator {
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
         })
+    }
+
+    /// Sets the token of the cluster, once.
+    pub(in crate::rpc) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
+        self.token.get_or_init(|| TokenLogin { token, environment });
     }
 
     /// Authenticates a new connection. Returns its stream, and the bytes to send before the first
@@ -93,10 +117,18 @@ impl Authenticator {
         target: &DialTarget,
         header: Header<'_>,
     ) -> Result<Opened, CallError> {
-        let (mut stream, principal) = self.principal(stream, dialled_again, target).await?;
-        let service = principal.on(&target.address.host, self.kerberos.host_as_named());
-        let mechanism = Gssapi::new(self.credentials.clone(), service, self.protection.clone());
-        match self.negotiate(&mut stream, Box::new(mechanism)).await? {
+        let (stream, accepted) = match (self.token.get(), &self.kerberos) {
+            (Some(login), _) => self.present_token(stream, login).await?,
+            (None, Some((kerberos, credentials))) => {
+                let (mut stream, principal) = principal_of(kerberos, stream, dialled_again, target).await?;
+                let service = principal.on(&target.address.host, kerberos.host_as_named());
+                let mechanism = Gssapi::new(credentials.clone(), service, self.protection.clone());
+                let accepted = negotiate_tickets(&mut stream, mechanism, credentials).await?;
+                (stream, accepted)
+            }
+            (None, None) => return Err(AuthenticationError::NoToken.into()),
+        };
+        match accepted {
             Accepted::Simple if self.fallback_to_simple => {
                 tracing::warn!(server = %target.address, "the server has no security: continued without");
                 Ok((stream, header.framed()))
@@ -119,58 +151,24 @@ impl Authenticator {
         }
     }
 
-    /// Exchanges tokens. If the server refuses those of a keytab, its key may have changed: forgets
-    /// the tickets for it.
-    async fn negotiate(
-        &self,
-        stream: &mut Box<dyn Io>,
-        mechanism: Box<dyn Mechanism>,
-    ) -> Result<Accepted, CallError> {
-        let result = negotiate(stream, mechanism).await;
-        if let Err(CallError::Unauthenticated(error)) = &result
-            && let AuthenticationError::Refused { exception, .. } = &**error
-            && let Credentials::Keytab(keytab) = &self.credentials
-        {
-            return Err(CallError::from(AuthenticationError::Refused {
-                exception: exception.clone(),
-                has_new_tickets: keytab.forget_tickets(),
-            }));
-        }
-        result
-    }
-
-    /// Returns the principal of a server. The registry is served by masters and region servers, so
-    /// the server is asked for its principal if theirs differ. It may have to be dialled again then.
-    async fn principal(
+    /// Authenticates by the delegation token.
+    async fn present_token(
         &self,
         mut stream: Box<dyn Io>,
-        dialled_again: impl Future<Output = Result<Box<dyn Io>, CallError>> + Send,
-        target: &DialTarget,
-    ) -> Result<(Box<dyn Io>, ServerPrincipal<'_>), CallError> {
-        let master = ServerPrincipal::of_setting(MASTER, self.kerberos.master_principal());
-        let region_server =
-            ServerPrincipal::of_setting(REGION_SERVER, self.kerberos.region_server_principal());
-        match target.service {
-            ServiceKind::Master => Ok((stream, master?)),
-            ServiceKind::Client | ServiceKind::Admin => Ok((stream, region_server?)),
-            ServiceKind::Registry => {
-                let (master, region_server) = match (master, region_server) {
-                    (Ok(master), Ok(region_server)) if master != region_server => (master, region_server),
-                    (master, region_server) => return Ok((stream, master.or(region_server)?)),
-                };
-                let Some(answer) = registry_principal::ask(&mut stream).await else {
-                    return Ok((dialled_again.await?, master));
-                };
-                // A master in one process with its region server names the user of the system.
-                let Some(of_server) = ServerPrincipal::parse(&answer) else {
-                    return Ok((stream, master));
-                };
-                let mut settings = [master, region_server].into_iter();
-                match settings.find(|setting| setting.matches(&of_server)) {
-                    Some(principal) => Ok((stream, principal)),
-                    None => Err(AuthenticationError::UnknownPrincipal(answer).into()),
-                }
-            }
+        login: &TokenLogin,
+    ) -> Result<(Box<dyn Io>, Accepted), CallError> {
+        let mut nonce = [0; 24];
+        login.environment.fill_random(&mut nonce);
+        let mechanism = Digest::new(&login.token, base64(&nonce), self.protection.clone());
+        match negotiate(&mut stream, Box::new(mechanism)).await {
+            Ok(accepted) => Ok((stream, accepted)),
+            Err(error) => Err(match refusal(&error) {
+                Some(exception) => CallError::from(AuthenticationError::TokenRefused {
+                    exception,
+                    user: login.token.user().to_owned(),
+                }),
+                None => error,
+            }),
         }
     }
 
@@ -209,6 +207,71 @@ impl Authenticator {
                 sent: false,
                 cause: Arc::new(FrameError::Trailing(len)),
             }),
+        }
+    }
+}
+
+/// Returns the exception by which a server refused the tokens of the client.
+fn refusal(error: &CallError) -> Option<RemoteException> {
+    match error {
+        CallError::Unauthenticated(error) => match &**error {
+            AuthenticationError::Refused { exception, .. } => Some(exception.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Exchanges tokens. If the server refuses those of a keytab, its key may have changed: forgets
+/// the tickets for it.
+async fn negotiate_tickets(
+    stream: &mut Box<dyn Io>,
+    mechanism: Gssapi,
+    credentials: &Credentials,
+) -> Result<Accepted, CallError> {
+    let result = negotiate(stream, Box::new(mechanism)).await;
+    if let Err(error) = &result
+        && let Some(exception) = refusal(error)
+        && let Credentials::Keytab(keytab) = credentials
+    {
+        return Err(CallError::from(AuthenticationError::Refused {
+            exception,
+            has_new_tickets: keytab.forget_tickets(),
+        }));
+    }
+    result
+}
+
+/// Returns the principal of a server. The registry is served by masters and region servers, so
+/// the server is asked for its principal if theirs differ. It may have to be dialled again then.
+async fn principal_of<'a>(
+    kerberos: &'a Kerberos,
+    mut stream: Box<dyn Io>,
+    dialled_again: impl Future<Output = Result<Box<dyn Io>, CallError>> + Send,
+    target: &DialTarget,
+) -> Result<(Box<dyn Io>, ServerPrincipal<'a>), CallError> {
+    let master = ServerPrincipal::of_setting(MASTER, kerberos.master_principal());
+    let region_server = ServerPrincipal::of_setting(REGION_SERVER, kerberos.region_server_principal());
+    match target.service {
+        ServiceKind::Master => Ok((stream, master?)),
+        ServiceKind::Client | ServiceKind::Admin => Ok((stream, region_server?)),
+        ServiceKind::Registry => {
+            let (master, region_server) = match (master, region_server) {
+                (Ok(master), Ok(region_server)) if master != region_server => (master, region_server),
+                (master, region_server) => return Ok((stream, master.or(region_server)?)),
+            };
+            let Some(answer) = registry_query::principal(&mut stream).await else {
+                return Ok((dialled_again.await?, master));
+            };
+            // A master in one process with its region server names the user of the system.
+            let Some(of_server) = ServerPrincipal::parse(&answer) else {
+                return Ok((stream, master));
+            };
+            let mut settings = [master, region_server].into_iter();
+            match settings.find(|setting| setting.matches(&of_server)) {
+                Some(principal) => Ok((stream, principal)),
+                None => Err(AuthenticationError::UnknownPrincipal(answer).into()),
+            }
         }
     }
 }

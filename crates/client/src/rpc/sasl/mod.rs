@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `authenticator` | [`Authenticator`]: how the connections of a client are authenticated |
 //! | `principal` | the principals of servers, as they are set |
-//! | `registry_principal` | the question to a server of the registry which principal it has |
+//! | `registry_query` | questions to a server of the registry: its principal, and the id of its cluster |
 //! | `mechanism` | [`Mechanism`](mechanism::Mechanism): the tokens of one method, and its [`SecurityLayer`](mechanism::SecurityLayer) |
 //! | `gssapi` | the mechanism of Kerberos |
 //! | `aes` | the layer with keys of HBase |
-//! | `hmac_md5` | the sums of its messages |
+//! | `digest` | the mechanism of delegation tokens |
 //! | `negotiation` | the exchange of tokens with a server |
 //! | `stream` | the stream after it, wrapped if the client and the server agreed on a layer |
 //! | `authentication_error` | why a server or this client refuses |
@@ -20,15 +20,16 @@
 mod aes;
 mod authentication_error;
 mod authenticator;
+mod digest;
 mod gssapi;
-mod hmac_md5;
 mod mechanism;
 mod negotiation;
 mod principal;
-mod registry_principal;
+mod registry_query;
 #[cfg(test)]
 mod scripted;
 mod stream;
 
 pub(crate) use authentication_error::AuthenticationError;
 pub(super) use authenticator::Authenticator;
+pub(super) use registry_query::cluster_id;

@@ -59,12 +59,36 @@ impl ZooKeeperRegistry {
         }
     }
 
-    /// Queries the servers of the quorum in random order. The first answer decides.
+    /// Reads the znode of a server.
     pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
-        let path = match wanted {
-            Wanted::MetaServer => format!("{}/meta-region-server", self.znode.trim_end_matches('/')),
-            Wanted::ActiveMaster => format!("{}/master", self.znode.trim_end_matches('/')),
+        let name = match wanted {
+            Wanted::MetaServer => "meta-region-server",
+            Wanted::ActiveMaster => "master",
         };
+        let (path, data) = self.read_znode(name, deadline).await?;
+        let server = match wanted {
+            Wanted::MetaServer => {
+                znode::decode_znode(data).map(|message: pb::MetaRegionServer| message.server)
+            }
+            Wanted::ActiveMaster => znode::decode_znode(data).map(|message: pb::Master| message.master),
+        }
+        .map_err(|error| broken(&path, &error))?;
+        convert::server_name(&server).map_err(|error| broken(&path, &error))
+    }
+
+    /// Reads the id of the cluster.
+    #[cfg(feature = "kerberos")]
+    pub(super) async fn cluster_id(&self, deadline: Instant) -> Result<String> {
+        let (path, data) = self.read_znode("hbaseid", deadline).await?;
+        znode::decode_znode(data)
+            .map(|message: pb::ClusterId| message.cluster_id)
+            .map_err(|error| broken(&path, &error))
+    }
+
+    /// Reads a znode of HBase, and returns its path and its data. Queries the servers of the quorum in
+    /// random order. The first answer decides.
+    async fn read_znode(&self, name: &str, deadline: Instant) -> Result<(String, Bytes)> {
+        let path = format!("{}/{name}", self.znode.trim_end_matches('/'));
         let mut hosts = self.quorum.clone();
         fastrand::shuffle(&mut hosts);
         let left = deadline.saturating_duration_since(Instant::now());
@@ -72,7 +96,7 @@ impl ZooKeeperRegistry {
         let each = left / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
         let query = |host| self.query(host, &path, each);
         match staggered::first_answer(hosts, 1, PATIENCE.min(each), query).await {
-            Ok(Answer::Data(data)) => server_in(wanted, &path, data),
+            Ok(Answer::Data(data)) => Ok((path, data)),
             Ok(Answer::NoNode) => Err(Error::new(
                 ErrorKind::Unreachable,
                 format!("znode {path} does not exist (yet)"),
@@ -117,20 +141,11 @@ impl ZooKeeperRegistry {
     }
 }
 
-/// Decodes the data of a znode.
-fn server_in(wanted: Wanted, path: &str, data: Bytes) -> Result<ServerName> {
-    let broken = |why: &dyn fmt::Display| {
-        Error::new(
-            ErrorKind::Protocol,
-            format!("znode {path} does not hold what HBase keeps there: {why}"),
-        )
-    };
-    let server = match wanted {
-        Wanted::MetaServer => znode::decode_znode(data).map(|message: pb::MetaRegionServer| message.server),
-        Wanted::ActiveMaster => znode::decode_znode(data).map(|message: pb::Master| message.master),
-    }
-    .map_err(|error| broken(&error))?;
-    convert::server_name(&server).map_err(|error| broken(&error))
+fn broken(path: &str, why: &dyn fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("znode {path} does not hold what HBase keeps there: {why}"),
+    )
 }
 
 /// Describes the failures of all servers of a quorum.

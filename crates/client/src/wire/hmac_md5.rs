@@ -6,11 +6,11 @@ use md5::Context;
 const BLOCK: usize = 64;
 
 /// The size of a sum in messages: the first bytes.
-pub(super) const SUM: usize = 10;
+pub(crate) const SUM: usize = 10;
 
 /// Returns the sum of these parts, of which messages carry the first bytes. The key has at most 64
 /// bytes.
-pub(super) fn sum(key: &[u8], parts: &[&[u8]]) -> [u8; SUM] {
+pub(crate) fn sum(key: &[u8], parts: &[&[u8]]) -> [u8; SUM] {
     let hash = |pad: u8, parts: &[&[u8]]| {
         let mut block = [pad; BLOCK];
         for (byte, key) in block.iter_mut().zip(key) {
@@ -29,7 +29,7 @@ pub(super) fn sum(key: &[u8], parts: &[&[u8]]) -> [u8; SUM] {
 }
 
 /// Compares in a time that does not depend on the position of the first difference.
-pub(super) fn is_equal(sum: &[u8; SUM], other: &[u8]) -> bool {
+pub(crate) fn is_equal(sum: &[u8; SUM], other: &[u8]) -> bool {
     let difference = sum.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     other.len() == SUM && difference == 0
 }

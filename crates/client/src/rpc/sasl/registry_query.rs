@@ -1,30 +1,45 @@
-//! The question to a server of the registry which principal it has: masters and region servers serve
-//! it, and their principals may differ.
+//! Questions to a server of the registry instead of a preamble.
 
 use bytes::BytesMut;
+use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     rpc::connector::Io,
-    wire::{frame::ResponseDecoder, pb, preamble::SECURITY},
+    wire::{
+        frame::ResponseDecoder,
+        pb,
+        preamble::{REGISTRY, SECURITY},
+    },
 };
 
 /// The maximum size of an answer.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// Asks a server for its principal. The stream can still be used if there is an answer. Returns
-/// `None` if there is none: servers before 2.5.11 and 2.6.1 answer with an exception or close the
-/// stream.
-pub(super) async fn ask<S: Io>(stream: &mut S) -> Option<String> {
-    stream.write_all(&SECURITY).await.ok()?;
+/// Asks a server for its principal: masters and region servers serve the registry, and their
+/// principals may differ. The stream can still be used if there is an answer. Returns `None` if there
+/// is none: servers before 2.5.11 and 2.6.1 answer with an exception or close the stream.
+pub(super) async fn principal<S: Io>(stream: &mut S) -> Option<String> {
+    let answer: pb::SecurityPreamableResponse = ask(stream, SECURITY).await?;
+    Some(answer.server_principal)
+}
+
+/// Asks a server for the id of its cluster. The server closes the stream. Returns `None` if there is
+/// no answer: servers before 2.6, and some of 3.0, do not know the question.
+pub(in crate::rpc) async fn cluster_id<S: Io>(stream: &mut S) -> Option<String> {
+    let answer: pb::GetClusterIdResponse = ask(stream, REGISTRY).await?;
+    answer.cluster_id
+}
+
+async fn ask<S: Io, M: Message + Default>(stream: &mut S, question: [u8; 6]) -> Option<M> {
+    stream.write_all(&question).await.ok()?;
     stream.flush().await.ok()?;
     let mut decoder = ResponseDecoder::new(MAX_ANSWER);
     let mut received = BytesMut::new();
     loop {
         if let Some(answer) = decoder.decode(&mut received).ok()? {
             let body = answer.outcome.ok().filter(|_| received.is_empty())?;
-            let answer: pb::SecurityPreamableResponse = body.parse().ok()?;
-            return Some(answer.server_principal);
+            return body.parse().ok();
         }
         if stream.read_buf(&mut received).await.ok()? == 0 {
             return None;
@@ -35,7 +50,6 @@ pub(super) async fn ask<S: Io>(stream: &mut S) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use bytes::BufMut;
-    use prost::Message;
     use tokio::io::duplex;
 
     use super::*;
@@ -50,7 +64,7 @@ mod tests {
             theirs.write_all(bytes).await.unwrap();
             drop(theirs);
         };
-        tokio::join!(ask(&mut ours), server).0
+        tokio::join!(principal(&mut ours), server).0
     }
 
     fn frame(header: &pb::ResponseHeader, message: &[u8]) -> BytesMut {
