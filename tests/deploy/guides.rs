@@ -6,11 +6,10 @@ use std::{
 };
 
 /// In the order in which a reader would follow them.
-pub(crate) const GUIDES: [&str; 11] = [
+pub(crate) const GUIDES: [&str; 10] = [
     "coprocessor/README.md",
     "coprocessor/table-attributes.md",
     "coprocessor/deployment.md",
-    "coprocessor/security.md",
     "coprocessor/upgrade.md",
     "docs/provisioning.md",
     "docs/importing.md",

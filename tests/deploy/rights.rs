@@ -50,7 +50,7 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
     assert_eq!(names, ["rights-missing"]);
     assert!(
-        found[0].what.contains("user eve") && found[0].fix.contains("grant 'eve'"),
+        found[0].what.contains("user eve") && found[0].fix.contains("grant eve RWXC --table orders"),
         "{}",
         found[0]
     );

@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod guide;
 mod kerberos;
 mod lifetime;
 mod refusals;

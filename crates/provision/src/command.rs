@@ -32,10 +32,13 @@ pub(super) fn reopen(table: &TableName) -> String {
     format!("{} && {}", of_table("disable", table), of_table("enable", table))
 }
 
-/// The command of HBase's shell that grants a user all permissions for this toolkit.
+/// `hbase-txn grant USER RWXC --table TABLE`: all permissions for this toolkit.
 pub(super) fn grant(user: &str, table: &TableName) -> String {
-    let statement = format!("grant {}, 'RWXC', {}", ruby(user), ruby(&table.to_string()));
-    format!("echo {} | hbase shell -n", word(&statement))
+    format!(
+        "hbase-txn grant {} RWXC --table {} --merge",
+        word(&user),
+        word(table)
+    )
 }
 
 /// HBase's own check of a table's regions.
@@ -55,11 +58,6 @@ pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
         PartitionRule::Delimiter(delimiter) => ("--delimiter", BytesBinary(delimiter).to_string()),
     };
     format!("{} {option} {}", of_table("repair", table), word(&value))
-}
-
-/// Quotes a string for HBase's shell.
-fn ruby(text: &str) -> String {
-    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
 /// Quotes a word for a shell.
@@ -95,11 +93,11 @@ mod tests {
         );
         assert_eq!(
             grant("eve", &table),
-            r#"echo "grant 'eve', 'RWXC', 'ns:orders'" | hbase shell -n"#
+            "hbase-txn grant eve RWXC --table ns:orders --merge"
         );
         assert_eq!(
-            grant(r#"o'$"a"#, &table),
-            r#"echo "grant 'o\\'"'$"a'"', 'RWXC', 'ns:orders'" | hbase shell -n"#
+            grant("o'$a", &table),
+            r#"hbase-txn grant "o'\$a" RWXC --table ns:orders --merge"#
         );
         assert_eq!(
             reopen(&table),

@@ -97,7 +97,7 @@ pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> R
     let admin = connection.admin();
     let found = match Found::read(&admin, name, deadline).await {
         Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
-            return Ok(vec![rights::unreadable(connection, name)]);
+            return Ok(vec![rights::unreadable(connection, name).await]);
         }
         found => found?,
     };
@@ -137,7 +137,7 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
                     return Ok(None);
                 }
                 Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
-                    let finding = rights::unreadable(connection, &name);
+                    let finding = rights::unreadable(connection, &name).await;
                     return Ok(Some((name, Some(vec![finding]))));
                 }
                 Err(error) if error.kind() == ClientErrorKind::TableNotFound => return Err(error),

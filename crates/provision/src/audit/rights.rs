@@ -31,22 +31,50 @@ pub(super) async fn findings(
     if lacking.is_empty() {
         return Ok(None);
     }
-    Ok(Some(missing(
-        connection,
-        table,
-        &format!("may not {} the table", lacking.join(" or ")),
-    )))
+    let user = user(connection).await;
+    let what = format!("may not {} the table", lacking.join(" or "));
+    Ok(Some(missing(&user, table, &what)))
 }
 
 /// The only finding of a table whose descriptor the user may not read.
-pub(super) fn unreadable(connection: &Connection, table: &TableName) -> Finding {
+pub(super) async fn unreadable(connection: &Connection, table: &TableName) -> Finding {
     let what =
         "may not read the table's descriptor, which takes the right to create (C) or to administer it (A)";
-    missing(connection, table, what)
+    missing(&user(connection).await, table, what)
 }
 
-fn missing(connection: &Connection, table: &TableName, what: &str) -> Finding {
-    let user = connection.config().user();
+/// Returns the name by which permissions are granted to the user of the connection.
+pub(super) async fn user(connection: &Connection) -> String {
+    #[cfg(feature = "kerberos")]
+    if connection.config().kerberos().is_some() {
+        let principal = match connection.authenticated_user().await {
+            Ok(user) => Some(user.name),
+            // The question needs a permission, too.
+            Err(error) => error.remote().and_then(|refusal| refused_user(&refusal.message)),
+        };
+        // Hadoop's default mapping of principals, such as `app/host@REALM`.
+        if let Some(short) = principal
+            .as_deref()
+            .and_then(|name| name.split(['/', '@']).next())
+        {
+            return short.to_owned();
+        }
+    }
+    connection.config().user().to_owned()
+}
+
+/// Returns the user in the message of a refusal, such as `Insufficient permissions (user=eve@REALM,
+/// scope=…)`.
+#[cfg(feature = "kerberos")]
+fn refused_user(message: &str) -> Option<String> {
+    let (_, rest) = message
+        .split_once("user=")
+        .or_else(|| message.split_once("user '"))?;
+    let end = rest.find([',', ')', '\''])?;
+    Some(rest[..end].to_owned())
+}
+
+fn missing(user: &str, table: &TableName, what: &str) -> Finding {
     Finding::broken(
         Name::RightsMissing,
         format!("user {user} {what}"),
@@ -54,4 +82,20 @@ fn missing(connection: &Connection, table: &TableName, what: &str) -> Finding {
     )
     .of_table(table)
     .fixed_by(command::grant(user, table), "as an administrator of HBase")
+}
+
+#[cfg(all(test, feature = "kerberos"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_their_user() {
+        for message in [
+            "Insufficient permissions (user=eve@R, scope=default:t, params=[],action=EXEC)",
+            "Insufficient permissions for user 'eve@R' (table=t, action=READ)",
+        ] {
+            assert_eq!(refused_user(message).as_deref(), Some("eve@R"));
+        }
+        assert_eq!(refused_user("no user=at all"), None);
+    }
 }

@@ -97,7 +97,8 @@ impl Found {
                 match disabled {
                     true => findings.extend(endpoint::unnamed(descriptor, regions)),
                     false => {
-                        findings.extend(answers.findings(descriptor, regions, connection.config().user()));
+                        let user = rights::user(connection).await;
+                        findings.extend(answers.findings(descriptor, regions, &user));
                     }
                 }
                 findings.extend(settings::findings(descriptor));
