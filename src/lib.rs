@@ -110,6 +110,9 @@ pub use hbase_client::{
 pub use hbase_client::{
     AuthenticatedUser, DelegationToken, Kerberos, Protection, TicketSource, TokenFile, TokenFileFormat,
 };
+#[cfg(feature = "tls")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+pub use hbase_client::{TlsOptions, TlsVersion};
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{

@@ -111,6 +111,13 @@ fn compression_brings_a_crate_or_two_for_each_codec() {
     assert_at_most(8, &brought(&compression, &crates("hbase-client", LEAST)));
 }
 
+/// Nine for TLS, and ten that decrypt PKCS12 files.
+#[test]
+fn tls_brings_rustls_and_the_ciphers_of_key_stores() {
+    let tls = crates("hbase-client", &["--no-default-features", "--features", "tls"]);
+    assert_at_most(19, &brought(&tls, &crates("hbase-client", LEAST)));
+}
+
 #[test]
 fn table_files_bring_a_handful_of_crates() {
     let provision = crates("hbase-provision", &[]);
@@ -120,12 +127,15 @@ fn table_files_bring_a_handful_of_crates() {
 #[test]
 fn local_clusters_bring_a_handful_of_crates() {
     let local = crates("hbase-local", &[]);
-    assert_at_most(9, &brought(&local, &crates("hbase-client", &[])));
+    assert_at_most(
+        9,
+        &brought(&local, &crates("hbase-client", &["--features", "tls"])),
+    );
 }
 
 #[test]
 fn command_stays_small() {
-    assert_at_most(92, &crates("hbase-txn-cli", &[]));
+    assert_at_most(111, &crates("hbase-txn-cli", &[]));
 }
 
 #[test]

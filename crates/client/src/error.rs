@@ -88,8 +88,8 @@ pub enum ErrorKind {
     Protocol,
     /// The cluster requires an authentication that this client does not support.
     AuthenticationRequired,
-    /// The client could not be authenticated: its own credentials are missing or invalid, or the
-    /// server refused them.
+    /// The server and this client do not accept each other's identity: credentials or certificates
+    /// are missing, invalid or refused.
     AuthenticationFailed,
     /// The user does not have the permission.
     AccessDenied,

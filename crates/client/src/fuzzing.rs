@@ -233,6 +233,14 @@ pub fn connection_uri(data: &[u8]) {
     }
 }
 
+/// A key store or trust store, with a password and without one, which leaves it unchecked.
+#[cfg(feature = "tls")]
+pub fn key_store(data: &[u8]) {
+    for password in ["changeit", ""] {
+        crate::tls::read_all(data, password);
+    }
+}
+
 /// Bytes in a user's notation.
 pub fn bytes_binary(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
@@ -290,6 +298,8 @@ mod tests {
         ("mutate_rows_response", mutate_rows_response),
         ("hbase_site", hbase_site),
         ("connection_uri", connection_uri),
+        #[cfg(feature = "tls")]
+        ("key_store", key_store),
         ("bytes_binary", bytes_binary),
         #[cfg(feature = "kerberos")]
         ("digest_challenge", digest_challenge),

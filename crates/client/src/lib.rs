@@ -57,6 +57,8 @@ pub mod low_level;
 mod model;
 mod observe;
 mod rpc;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 #[cfg(feature = "kerberos")]
@@ -73,6 +75,9 @@ pub use config::{ClusterAddress, Config, HostPort};
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource, TokenFile};
+#[cfg(feature = "tls")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+pub use config::{TlsOptions, TlsVersion};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
 #[cfg(feature = "kerberos")]

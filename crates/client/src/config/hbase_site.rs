@@ -5,7 +5,14 @@ mod kerberos;
 
 use std::{env, path::Path, str::FromStr, time::Duration};
 
-use super::{ClusterAddress, Config, LONGEST, bounded, expand::expand, properties::Properties};
+#[cfg(feature = "tls")]
+use super::tls_keys;
+use super::{
+    ClusterAddress, Config,
+    expand::expand,
+    properties::Properties,
+    times::{LONGEST, bounded},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     wire::compression::Compression,
@@ -50,6 +57,10 @@ fn config(properties: Properties) -> Result<Config> {
     site.refuse_security()?;
     let mut warnings = Vec::new();
     let mut config = Config::new(site.address(&mut warnings)?);
+    #[cfg(feature = "tls")]
+    {
+        config.tls = tls_keys::read(|key| site.text(key), &mut warnings)?;
+    }
     let set = |slot: &mut Duration, keys: &[&str]| -> Result<()> {
         if let Some(limit) = site.limit(keys)? {
             *slot = limit;
@@ -185,19 +196,31 @@ impl Site {
 
     /// Rejects clusters with security settings that this client does not support.
     fn refuse_security(&self) -> Result<()> {
-        let refuse = |why: String| Err(Error::new(ErrorKind::AuthenticationRequired, why));
-        const TLS: &str = "hbase.client.netty.tls.enabled";
         match self.text(AUTHENTICATION)? {
             Some(other) if !other.eq_ignore_ascii_case("simple") && !cfg!(feature = "kerberos") => {
-                let error = format!("{AUTHENTICATION} is {other:?}; this build speaks SIMPLE only");
-                return refuse(error).map_err(|error| error.with_hint("build it with the feature kerberos"));
+                return Err(Error::new(
+                    ErrorKind::AuthenticationRequired,
+                    format!("{AUTHENTICATION} is {other:?}; this build speaks SIMPLE only"),
+                )
+                .with_hint("build it with the feature kerberos"));
             }
             _ => {}
         }
+        #[cfg(not(feature = "tls"))]
+        self.refuse_tls()?;
+        Ok(())
+    }
+
+    /// Refuses TLS by the name of the feature.
+    #[cfg(not(feature = "tls"))]
+    fn refuse_tls(&self) -> Result<()> {
+        const TLS: &str = "hbase.client.netty.tls.enabled";
         match self.text(TLS)? {
-            Some(on) if on.eq_ignore_ascii_case("true") => {
-                refuse(format!("{TLS} is {on:?}; this client has no TLS"))
-            }
+            Some(on) if on.eq_ignore_ascii_case("true") => Err(Error::new(
+                ErrorKind::AuthenticationRequired,
+                format!("{TLS} is {on:?}; this build has no TLS"),
+            )
+            .with_hint("build it with the feature tls")),
             _ => Ok(()),
         }
     }
@@ -418,7 +441,10 @@ mod tests {
         not(feature = "kerberos"),
         case(&site(&[("hbase.security.authentication", "kerberos")]), "the feature kerberos")
     )]
-    #[case(&site(&[("hbase.client.netty.tls.enabled", "true")]), "no TLS")]
+    #[cfg_attr(
+        not(feature = "tls"),
+        case(&site(&[("hbase.client.netty.tls.enabled", "true")]), "the feature tls")
+    )]
     #[case(&site(&[("hbase.rpc.timeout", "${a}"), ("a", "${b}"), ("b", "${a}")]), "hbase.rpc.timeout")]
     #[case(&site(&[("hbase.rpc.timeout", "${not.there}")]), "\"${not.there}\"")]
     #[case(

@@ -8,6 +8,11 @@ mod hbase_site;
 mod properties;
 #[cfg(feature = "kerberos")]
 mod security;
+mod times;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_keys;
 #[cfg(feature = "kerberos")]
 mod token_file;
 
@@ -18,6 +23,14 @@ pub use address::{ClusterAddress, HostPort};
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]
 pub use security::{Kerberos, Protection, TicketSource};
+use times::LONGEST;
+pub use times::bounded;
+#[cfg(all(feature = "tls", test))]
+pub(crate) use tls::CIPHER_SUITES;
+#[cfg(feature = "tls")]
+pub(crate) use tls::TlsStore;
+#[cfg(feature = "tls")]
+pub use tls::{TlsOptions, TlsVersion};
 #[cfg(feature = "kerberos")]
 pub use token_file::TokenFile;
 
@@ -50,6 +63,7 @@ use crate::{
 /// | [priority of calls](Self::with_call_priority) | none | |
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
+/// | TLS, with the feature `tls` (`with_tls`) | off | `hbase.client.netty.tls.enabled` and others |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
 /// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
@@ -106,6 +120,8 @@ pub struct Config {
     compression: Option<Compression>,
     call_priority: Option<u32>,
     connections_per_server: u8,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsOptions>,
     #[cfg(feature = "kerberos")]
     security: security::Security,
     warnings: Vec<String>,
@@ -137,6 +153,8 @@ impl Config {
             compression: None,
             call_priority: None,
             connections_per_server: 1,
+            #[cfg(feature = "tls")]
+            tls: None,
             #[cfg(feature = "kerberos")]
             security: security::Security::default(),
             warnings: Vec::new(),
@@ -162,7 +180,7 @@ impl Config {
     /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for invalid XML, invalid values,
     /// and an `xi:include` without a fallback, and
     /// [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired) for a cluster that
-    /// requires Kerberos, without the feature `kerberos`, or TLS.
+    /// requires Kerberos without the feature `kerberos`, or TLS without the feature `tls`.
     pub fn from_hbase_site(xml: &str) -> Result<Self> {
         hbase_site::of_text(xml)
     }
@@ -527,18 +545,32 @@ impl Config {
         self.connections_per_server = connections.max(1);
         self
     }
+
+    /// Returns the settings of TLS to the servers, or `None` without TLS.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    #[must_use]
+    pub fn tls(&self) -> Option<&TlsOptions> {
+        self.tls.as_ref()
+    }
+
+    /// Sets TLS to masters and region servers. The default is `None`, without TLS. Connections to
+    /// ZooKeeper are not affected.
+    ///
+    /// Calls fail with [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) if a server
+    /// does not prove its identity or refuses that of this client, and with
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the stores can't be used.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<TlsOptions>) -> Self {
+        self.tls = tls;
+        self
+    }
 }
 
 /// The folder of HBase's configuration files.
 const CONF_DIR: &str = "HBASE_CONF_DIR";
-
-/// The longest time: a year, which can always be added to the clock.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// Limits a time to the range from a millisecond to a year, which can always be added to the clock.
-pub fn bounded(time: Duration) -> Duration {
-    time.clamp(Duration::from_millis(1), LONGEST)
-}
 
 /// Returns the name of the current user, as Hadoop determines it.
 pub fn login_name() -> String {

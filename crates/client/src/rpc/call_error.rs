@@ -5,6 +5,8 @@ use std::{io, sync::Arc, time::Duration};
 use super::remote_exception::{Classification, Recovery};
 #[cfg(feature = "kerberos")]
 use super::sasl::AuthenticationError;
+#[cfg(feature = "tls")]
+use crate::tls::TlsFailure;
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
     wire::{
@@ -20,6 +22,10 @@ pub(crate) enum CallError {
     /// The server could not be dialled.
     #[error("can't connect")]
     Dial(#[source] Arc<io::Error>),
+    /// TLS to the server failed in a way that another attempt does not fix.
+    #[cfg(feature = "tls")]
+    #[error("{}", .0.what)]
+    Tls(Arc<TlsFailure>),
     /// No server accepted the connection in time.
     #[error("no connection within {:?}", rounded(*.0))]
     DialTimeout(Duration),
@@ -121,6 +127,10 @@ impl CallError {
     /// refusal of the server.
     #[cfg(feature = "kerberos")]
     pub(super) fn of_socket(error: io::Error) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(failure) = TlsFailure::in_error(&error) {
+            return Self::Tls(Arc::new(failure.clone()));
+        }
         match AuthenticationError::of_socket(&error) {
             Some(error) => error.into(),
             None => Self::Lost {
@@ -143,6 +153,15 @@ impl CallError {
         }
     }
 
+    /// Returns the error of a stream that could not be opened.
+    pub(super) fn of_dial(error: io::Error) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(failure) = TlsFailure::in_error(&error) {
+            return Self::Tls(Arc::new(failure.clone()));
+        }
+        Self::Dial(Arc::new(error))
+    }
+
     /// Returns how the call may be repeated, and the possible effect of a write that failed in this
     /// way.
     pub(crate) fn classify(&self) -> Classification {
@@ -155,6 +174,8 @@ impl CallError {
             Self::Dial(_) | Self::DialTimeout(_) => {
                 classification(Recovery::ForgetServer, false, ErrorKind::Unreachable)
             }
+            #[cfg(feature = "tls")]
+            Self::Tls(failure) => classification(Recovery::Fail, false, failure.kind),
             Self::Timeout { sent, .. } => {
                 classification(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded)
             }
@@ -224,6 +245,8 @@ impl CallError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Dial(_) | Self::DialTimeout(_) => "unreachable",
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => "tls",
             Self::Timeout { .. } => "timeout",
             Self::Lost { .. } => "connection_lost",
             Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
@@ -272,6 +295,10 @@ impl CallError {
                 .with_source(cause)
                 .at_stage("connecting")
                 .with_hint("check that the server runs and that its name and port lead to it from here"),
+            #[cfg(feature = "tls")]
+            Self::Tls(failure) => Error::new(kind, what)
+                .at_stage("connecting with TLS")
+                .with_hint(failure.hint.clone()),
             Self::DialTimeout(_) => Error::new(kind, what)
                 .at_stage("connecting")
                 .with_hint("check that the server runs and that its name and port lead to it from here"),
@@ -282,8 +309,7 @@ impl CallError {
             }),
             Self::Garbled { cause, .. } if matches!(*cause, FrameError::Tls) => {
                 Error::new(kind, "the server speaks TLS only").at_stage("reading the answer").with_hint(
-                    "this client has no TLS; let the server take plain connections too \
-                     (hbase.server.netty.tls.supportplaintext), or go through a tunnel, by a Connector",
+                    "enable TLS here too, with the feature tls (hbase.client.netty.tls.enabled, Config::with_tls)",
                 )
             }
             Self::Garbled { cause, .. } => Error::new(kind, what)

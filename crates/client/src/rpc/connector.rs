@@ -1,6 +1,11 @@
 //! Connectors, which open the streams to servers.
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{
+    any::Any,
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use rustix::net::sockopt;
@@ -16,7 +21,8 @@ use crate::{config::HostPort, wire::connection_header::Service};
 ///
 /// A target has the name that the cluster uses for the server (in `hbase:meta` or the registry).
 /// Implement this trait where such a name does not lead to the server: behind a tunnel, a
-/// port-forward, a container network, or a proxy that injects faults.
+/// port-forward, a container network, or a proxy that injects faults. With TLS, the handshake runs
+/// over the stream, and the certificate of the server must have the name in the target.
 ///
 /// ZooKeeper is not dialled through it: where the quorum cannot be reached directly, connect by
 /// `hbase+rpc://`. Pass a connector to [`Connection::builder`](crate::Connection::builder) with
@@ -86,9 +92,17 @@ impl ServiceKind {
 }
 
 /// A stream of bytes to a server.
-pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Returns the address of the server, if this is a [`TcpStream`]. A certificate may name it.
+    fn peer_ip(&self) -> Option<IpAddr>;
+}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {
+    fn peer_ip(&self) -> Option<IpAddr> {
+        let stream = (self as &dyn Any).downcast_ref::<TcpStream>()?;
+        Some(stream.peer_addr().ok()?.ip().to_canonical())
+    }
+}
 
 /// A [`Connector`] over TCP. Resolves the name, and tries its addresses in order. An address that
 /// does not answer delays the next one by at most a quarter of a second (RFC 8305, "connection

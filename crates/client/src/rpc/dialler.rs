@@ -18,6 +18,8 @@ use super::{
     connection::{Answer, RpcConnection},
     connector::{Connector, DialTarget, Io, ServiceKind},
 };
+#[cfg(feature = "tls")]
+use crate::tls::TlsClient;
 use crate::{
     config::Config,
     wire::{cell_block::Codec, compression::Compression, connection_header::Header, ping},
@@ -34,6 +36,8 @@ pub(super) struct Dialler {
     connect_timeout: Duration,
     max_frame_size: usize,
     compression: Option<Compression>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<TlsClient>>,
     #[cfg(feature = "kerberos")]
     authenticator: Option<Authenticator>,
 }
@@ -46,9 +50,19 @@ impl Dialler {
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
             compression: config.compression(),
+            #[cfg(feature = "tls")]
+            tls: config.tls().cloned().map(TlsClient::new).map(Arc::new),
             #[cfg(feature = "kerberos")]
             authenticator: Authenticator::new(config),
         }
+    }
+
+    /// Whether connections have TLS.
+    pub(super) fn has_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
     }
 
     /// Returns the compression of the cells of a service. The messages of all but one have none.
@@ -150,7 +164,8 @@ impl Dialler {
 
     async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {
         let stream = timeout(self.connect_timeout, async {
-            self.connector.connect(target).await
+            let stream = self.connector.connect(target).await?;
+            self.secured(stream, target).await
         });
         // A connector is the user's code. If it panics, its target must not stay in the dialling
         // state.
@@ -159,9 +174,30 @@ impl Dialler {
             .await
             .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
         match stream {
-            Ok(stream) => stream.map_err(|error| CallError::Dial(Arc::new(error))),
+            Ok(stream) => stream.map_err(CallError::of_dial),
             Err(_) => Err(CallError::DialTimeout(self.connect_timeout)),
         }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+impl Dialler {
+    async fn secured(&self, stream: Box<dyn Io>, _: &DialTarget) -> io::Result<Box<dyn Io>> {
+        Ok(stream)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Dialler {
+    /// Returns the stream with TLS, if the client has it. The cluster's name of the server counts,
+    /// because a connector may dial another one.
+    async fn secured(&self, stream: Box<dyn Io>, target: &DialTarget) -> io::Result<Box<dyn Io>> {
+        let Some(tls) = &self.tls else {
+            return Ok(stream);
+        };
+        let peer = (*stream).peer_ip();
+        let stream = tls.handshake(stream, &target.address.host, peer).await?;
+        Ok(Box::new(stream))
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
 //! | `sasl` | authentication, and the protection of what follows |
-//! | `tls` | whether a server that hangs up speaks TLS |
+//! | `tls_probe` | whether a server that hangs up speaks TLS |
 //! | `call_error` | the failures of one call, and whether it may have been applied |
 //! | `remote_exception` | the meaning of each Java exception |
 //!
@@ -26,7 +26,7 @@ mod pool;
 mod remote_exception;
 #[cfg(feature = "kerberos")]
 mod sasl;
-mod tls;
+mod tls_probe;
 
 pub(crate) use call_error::{CallError, rounded};
 pub(crate) use connection::AttemptLimit;

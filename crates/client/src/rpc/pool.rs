@@ -24,7 +24,7 @@ use super::{
     connection::{AttemptLimit, RpcConnection},
     connector::{Connector, DialTarget, ServiceKind},
     dialler::Dialler,
-    tls,
+    tls_probe,
 };
 use crate::{
     config::{Config, HostPort},
@@ -207,7 +207,8 @@ impl RpcClient {
             self.has_heard.store(true, Ordering::Relaxed);
         } else if matches!(answer, Err(CallError::Lost { .. }))
             && !self.has_heard.load(Ordering::Relaxed)
-            && tls::is_spoken(&*self.dialler.connector, &line.target, deadline).await
+            && !self.dialler.has_tls()
+            && tls_probe::is_spoken(&*self.dialler.connector, &line.target, deadline).await
         {
             let cause = Arc::new(frame::FrameError::Tls);
             return Err(CallError::Garbled { sent: false, cause });

@@ -13,6 +13,8 @@ use tokio::{
 use super::{Answer, liveness::Liveness};
 #[cfg(feature = "kerberos")]
 use crate::rpc::sasl::AuthenticationError;
+#[cfg(feature = "tls")]
+use crate::tls::TlsFailure;
 use crate::{
     rpc::call_error::CallError,
     wire::{
@@ -44,6 +46,9 @@ pub(super) enum Ending {
     Lost(Arc<io::Error>),
     Garbled(Arc<FrameError>),
     Refused(Arc<RemoteFault>),
+    /// The server refused the connection after the TLS handshake, and read no call.
+    #[cfg(feature = "tls")]
+    Tls(Arc<TlsFailure>),
     #[cfg(feature = "kerberos")]
     Unauthenticated(Arc<AuthenticationError>),
     Closed,
@@ -121,6 +126,10 @@ impl Shared {
 impl Ending {
     /// Returns the ending of a connection whose socket cannot be read.
     pub(super) fn of_socket(error: io::Error) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(failure) = TlsFailure::in_error(&error) {
+            return Self::Tls(Arc::new(failure.clone()));
+        }
         #[cfg(feature = "kerberos")]
         if let Some(error) = AuthenticationError::of_socket(&error) {
             return Self::Unauthenticated(Arc::new(error));
@@ -133,6 +142,8 @@ impl Ending {
             Self::Lost(cause) => CallError::Lost { sent, cause },
             Self::Garbled(cause) => CallError::Garbled { sent, cause },
             Self::Refused(fault) => CallError::Refused { sent, fault },
+            #[cfg(feature = "tls")]
+            Self::Tls(failure) => CallError::Tls(failure),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => CallError::Unauthenticated(error),
             Self::Closed if sent => CallError::Lost {

@@ -1,4 +1,4 @@
-//! Detection of servers that speak TLS, which this client does not.
+//! Detection of servers that speak only TLS, for a client without it.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

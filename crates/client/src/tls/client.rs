@@ -1,0 +1,235 @@
+//! TLS to the servers of a cluster: what is trusted, what this client presents, and the handshake.
+
+use std::{
+    fs, io,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use rustls::{
+    ClientConfig, SupportedProtocolVersion,
+    client::Resumption,
+    crypto::{CryptoProvider, ring},
+    pki_types::ServerName,
+    sign::SingleCertAndKey,
+    version::{TLS12, TLS13},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    failure::TlsFailure,
+    store,
+    stream::TlsStream,
+    verifier::{ServerVerifier, Trust},
+};
+use crate::config::{TlsOptions, TlsStore, TlsVersion};
+
+/// TLS to the servers of a cluster. Its stores are read at the first handshake, and again when
+/// their files change.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    options: TlsOptions,
+    stores: Mutex<Option<Loaded>>,
+}
+
+/// The stores as they were read last.
+#[derive(Debug)]
+struct Loaded {
+    setup: Setup,
+    /// The files at the last attempt to read them.
+    seen: [Stamp; 2],
+}
+
+/// What handshakes need of the stores.
+#[derive(Clone, Debug)]
+struct Setup {
+    trust: Arc<Trust>,
+    /// Each handshake adds its verifier.
+    config: ClientConfig,
+    has_key: bool,
+}
+
+/// What shows that a file has changed.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl TlsClient {
+    pub(crate) fn new(options: TlsOptions) -> Self {
+        Self {
+            options,
+            stores: Mutex::new(None),
+        }
+    }
+
+    /// Secures a stream to a server of this name. The certificate of the server may also name its
+    /// address, if that is known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with a [`TlsFailure`] in it if another attempt does not help.
+    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
+        self: &Arc<Self>,
+        stream: S,
+        host: &str,
+        peer: Option<IpAddr>,
+    ) -> io::Result<TlsStream<S>> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| TlsFailure::config(format!("{host:?} is no name that a certificate can have")))?;
+        // Files are read, and passwords take time.
+        let client = Arc::clone(self);
+        let setup = tokio::task::spawn_blocking(move || client.setup())
+            .await
+            .map_err(io::Error::other)??;
+        let mut config = setup.config;
+        let verifier = ServerVerifier {
+            trust: setup.trust,
+            provider: Arc::clone(config.crypto_provider()),
+            checks_name: self.options.verifies_hostname(),
+            peer,
+        };
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let limit = self.options.handshake_limit();
+        match timeout(limit, handshake).await {
+            Ok(Ok(stream)) => Ok(TlsStream::new(stream, host.to_owned(), setup.has_key)),
+            Ok(Err(error)) => Err(TlsFailure::explain(error, host, setup.has_key)),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("the TLS handshake did not end within {limit:?}"),
+            )),
+        }
+    }
+
+    /// Returns what a handshake needs, and reads the stores if their files have changed. Stores
+    /// that can't be read any more are used as they were.
+    fn setup(&self) -> Result<Setup, TlsFailure> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *stores {
+            None => {
+                let seen = self.stamps();
+                let setup = self.load()?;
+                *stores = Some(Loaded {
+                    setup: setup.clone(),
+                    seen,
+                });
+                Ok(setup)
+            }
+            Some(loaded) => {
+                let seen = self.stamps();
+                if self.options.reloads() && seen != loaded.seen {
+                    match self.load() {
+                        Ok(setup) => {
+                            tracing::info!("TLS: the stores have changed, and were read again");
+                            loaded.setup = setup;
+                        }
+                        Err(error) => {
+                            tracing::warn!(
+                                "TLS: the stores have changed, and the former ones stay in use: {error}"
+                            );
+                        }
+                    }
+                    loaded.seen = seen;
+                }
+                Ok(loaded.setup.clone())
+            }
+        }
+    }
+
+    fn stamps(&self) -> [Stamp; 2] {
+        let stamp = |store: Option<&TlsStore>| {
+            let metadata = fs::metadata(store?.path()).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        [
+            stamp(self.options.used_trust_store()),
+            stamp(self.options.used_key_store()),
+        ]
+    }
+
+    fn load(&self) -> Result<Setup, TlsFailure> {
+        let Some(trust_store) = self.options.used_trust_store() else {
+            return Err(TlsFailure::config(
+                "no trust store is set for TLS, and that of the system is not used",
+            )
+            .with_hint("set hbase.rpc.tls.truststore.location (TlsOptions::new)"));
+        };
+        let provider = Arc::new(self.provider()?);
+        let trust = Arc::new(Trust::new(store::trusted(trust_store)?));
+        let key = self
+            .options
+            .used_key_store()
+            .map(|key_store| store::key(key_store, &provider))
+            .transpose()?;
+        let verifier = ServerVerifier {
+            trust: Arc::clone(&trust),
+            provider: Arc::clone(&provider),
+            checks_name: true,
+            peer: None,
+        };
+        let has_key = key.is_some();
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&self.versions()?)
+            .map_err(|error| TlsFailure::config(format!("the TLS versions and cipher suites: {error}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match key {
+            Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key))),
+            None => builder.with_no_client_auth(),
+        };
+        // Connections are few and live long, and each one verifies the server.
+        config.resumption = Resumption::disabled();
+        Ok(Setup {
+            trust,
+            config,
+            has_key,
+        })
+    }
+
+    fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, TlsFailure> {
+        let versions: Vec<_> = [(TlsVersion::V1_2, &TLS12), (TlsVersion::V1_3, &TLS13)]
+            .into_iter()
+            .filter(|(version, _)| self.options.used_versions().contains(version))
+            .map(|(_, version)| version)
+            .collect();
+        match versions.is_empty() {
+            false => Ok(versions),
+            true => {
+                Err(TlsFailure::config("no TLS version is allowed").with_hint("allow TLSv1.2 or TLSv1.3"))
+            }
+        }
+    }
+
+    fn provider(&self) -> Result<CryptoProvider, TlsFailure> {
+        let mut provider = ring::default_provider();
+        let Some(names) = self.options.used_cipher_suites() else {
+            return Ok(provider);
+        };
+        // rustls calls the suites of TLS 1.3 TLS13_…, Java TLS_….
+        let java_name = |suite: &rustls::SupportedCipherSuite| {
+            let name = suite.suite().as_str().unwrap_or_default();
+            name.replacen("TLS13_", "TLS_", 1)
+        };
+        let supported = std::mem::take(&mut provider.cipher_suites);
+        provider.cipher_suites = names
+            .iter()
+            .filter_map(|name| supported.iter().find(|suite| java_name(suite) == *name).copied())
+            .collect();
+        match provider.cipher_suites.is_empty() {
+            false => Ok(provider),
+            true => {
+                let known: Vec<_> = supported.iter().map(java_name).collect();
+                Err(
+                    TlsFailure::config(format!("no cipher suite of {} is supported", names.join(", ")))
+                        .with_hint(format!("choose of {}", known.join(", "))),
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

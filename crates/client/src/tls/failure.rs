@@ -1,0 +1,170 @@
+//! The failures of TLS that another attempt does not fix, with their causes and what to do.
+
+use std::{borrow::Cow, io};
+
+use rustls::{AlertDescription as Alert, CertificateError, Error as RustlsError};
+
+use crate::error::ErrorKind;
+
+/// A failure of TLS that another attempt does not fix. It travels inside an [`io::Error`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct TlsFailure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) what: Cow<'static, str>,
+    pub(crate) hint: Cow<'static, str>,
+}
+
+const NO_COMMON_VERSION: &str = "check hbase.rpc.tls.enabledProtocols and hbase.rpc.tls.ciphersuites on both sides; \
+     this client has TLSv1.2 and TLSv1.3, and cipher suites with GCM or ChaCha20";
+
+impl TlsFailure {
+    fn new(kind: ErrorKind, what: impl Into<Cow<'static, str>>, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// Creates the failure of settings or files that cannot be used.
+    pub(super) fn config(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(
+            ErrorKind::InvalidConfig,
+            what,
+            "check the path and the password of the file",
+        )
+    }
+
+    pub(super) fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Returns the failure inside an error of a stream.
+    pub(crate) fn in_error(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// Returns the cause of a failed handshake, or of a connection that the server refused after
+    /// it. Other errors of streams are returned as they are.
+    pub(super) fn explain(error: io::Error, host: &str, has_key: bool) -> io::Error {
+        let rustls = error.get_ref().and_then(|cause| cause.downcast_ref());
+        match rustls.and_then(|cause| Self::of(cause, host, has_key)) {
+            Some(failure) => failure.into(),
+            None => error,
+        }
+    }
+
+    fn of(error: &RustlsError, host: &str, has_key: bool) -> Option<Self> {
+        Some(match error {
+            RustlsError::InvalidMessage(_) => Self::new(
+                ErrorKind::Protocol,
+                "the server does not speak TLS",
+                "enable it on the servers (hbase.server.netty.tls.enabled), or switch it off here \
+                 (hbase.client.netty.tls.enabled, Config::with_tls)",
+            ),
+            RustlsError::InvalidCertificate(error) => Self::of_certificate(error, host),
+            RustlsError::NoCertificatesPresented => Self::new(
+                ErrorKind::AuthenticationFailed,
+                "the server has no certificate",
+                "set hbase.rpc.tls.keystore.location on the servers",
+            ),
+            RustlsError::AlertReceived(
+                alert @ (Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRequired
+                | Alert::CertificateRevoked
+                | Alert::CertificateUnknown
+                | Alert::NoCertificate
+                | Alert::UnknownCA
+                | Alert::UnsupportedCertificate
+                | Alert::AccessDenied),
+            ) => Self::of_alert(*alert, has_key),
+            RustlsError::AlertReceived(
+                Alert::HandshakeFailure | Alert::InsufficientSecurity | Alert::ProtocolVersion,
+            )
+            | RustlsError::PeerIncompatible(_) => Self::new(
+                ErrorKind::Protocol,
+                "the server and this client have no TLS version or cipher suite in common",
+                NO_COMMON_VERSION,
+            ),
+            _ => return None,
+        })
+    }
+
+    /// The server's refusal of this client.
+    fn of_alert(alert: Alert, has_key: bool) -> Self {
+        match has_key {
+            false => Self::new(
+                ErrorKind::AuthenticationFailed,
+                "the server requires a certificate of this client",
+                "set hbase.rpc.tls.keystore.location (TlsOptions::key_store)",
+            ),
+            true => Self::new(
+                ErrorKind::AuthenticationFailed,
+                format!("the server refuses the certificate of this client ({alert:?})"),
+                "use one that the trust store of the servers accepts, that is valid now, and that names the \
+                 address of this machine (hbase.server.netty.tls.verify.client.hostname)",
+            ),
+        }
+    }
+
+    /// This client's refusal of the server.
+    fn of_certificate(error: &CertificateError, host: &str) -> Self {
+        let failure =
+            |what: String, hint: &'static str| Self::new(ErrorKind::AuthenticationFailed, what, hint);
+        match error {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => failure(
+                "no certificate of the trust store has issued that of the server".to_owned(),
+                "add the servers' certificate authority to hbase.rpc.tls.truststore.location",
+            ),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => failure(
+                "the certificate of the server has expired".to_owned(),
+                "renew it, and check the clock of this machine",
+            ),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => failure(
+                "the certificate of the server is not valid yet".to_owned(),
+                "check the clocks of this machine and of the one that issued it",
+            ),
+            CertificateError::NotValidForNameContext { presented, .. } if !presented.is_empty() => failure(
+                format!(
+                    "the certificate of the server is for {}, not for {host}",
+                    names(presented)
+                ),
+                "issue one with the name by which the cluster knows the server",
+            ),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => failure(
+                format!(
+                    "the certificate of the server has no subject alternative name, so it is not for {host}: a \
+                     common name does not count"
+                ),
+                "issue one with a subject alternative name (keytool -ext SAN=dns:…)",
+            ),
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => failure(
+                "the certificate of the server is not one of servers".to_owned(),
+                "issue one with the extended key usage serverAuth",
+            ),
+            error => failure(
+                format!("the certificate of the server can't be accepted: {error}"),
+                "issue another one; of a certificate authority that is its own server, the trust store must have \
+                 this very certificate",
+            ),
+        }
+    }
+}
+
+/// Returns names without what rustls adds to them, as in `DnsName("a")`.
+fn names(presented: &[String]) -> String {
+    let bare = |name: &String| {
+        let inside = name.split_once('(').map_or(&**name, |(_, inside)| inside);
+        inside.trim_end_matches(')').trim_matches('"').to_owned()
+    };
+    presented.iter().map(bare).collect::<Vec<_>>().join(", ")
+}
+
+impl From<TlsFailure> for io::Error {
+    fn from(failure: TlsFailure) -> Self {
+        Self::new(io::ErrorKind::InvalidData, failure)
+    }
+}
