@@ -14,7 +14,7 @@ use super::{
     role::{Role, Shape},
     server::Launcher,
     state::{self, Phase, State},
-    wait,
+    tls, wait,
 };
 use crate::{Error, Result};
 
@@ -59,6 +59,10 @@ impl Boot<'_> {
     /// Boots the cluster that `state` describes. If it fails, no process is left running.
     pub(super) async fn run(&self, state: &mut State) -> Result<()> {
         let layout = self.launcher.layout;
+        if state.tls.is_some() {
+            (self.progress)("creating keys for TLS");
+            tls::create_stores(layout, &self.launcher.java).await?;
+        }
         let mut previous = state.ports.take();
         let mut attempt = 1;
         loop {

@@ -3,9 +3,9 @@
 use std::{fs, path::PathBuf};
 
 use super::{
-    config::{self, LOOPBACK, Properties, ZNODE},
     layout::{Layout, create_folder, remove, storage},
     ports::{Ports, ZOOKEEPER},
+    properties::{LOOPBACK, Properties, ZNODE, properties, xml},
 };
 use crate::Result;
 
@@ -18,14 +18,14 @@ pub(super) fn write(layout: &Layout, ports: &Ports, settings: &Properties) -> Re
         return Ok(());
     }
     create_folder(&folder)?;
-    let mut site = config::properties([
+    let mut site = properties([
         ("hbase.zookeeper.quorum", LOOPBACK.into()),
         (ZOOKEEPER, ports.zookeeper.to_string()),
         ("zookeeper.znode.parent", ZNODE.into()),
     ]);
     site.extend(settings.clone());
     let path = folder.join("hbase-site.xml");
-    fs::write(&path, config::xml(&site)).map_err(|error| storage("can't write", &path, error))
+    fs::write(&path, xml(&site)).map_err(|error| storage("can't write", &path, error))
 }
 
 /// Returns the folder if the cluster has one.
@@ -45,7 +45,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let layout = Layout::new(&Home::new(home.path(), home.path()), "x").unwrap();
         let ports = Ports::choose(Some(1), &Properties::new(), None).unwrap();
-        let settings = config::properties([("hbase.client.netty.tls.enabled", "true".into())]);
+        let settings = properties([("hbase.client.netty.tls.enabled", "true".into())]);
         write(&layout, &ports, &settings).unwrap();
         let site = fs::read_to_string(folder(&layout).unwrap().join("hbase-site.xml")).unwrap();
         let site = site_properties(&site).unwrap();

@@ -129,7 +129,7 @@ impl LocalCluster {
         let mut status = self.status()?;
         if status.state.is_running()
             && let Some(ports) = State::load(&self.layout)?.and_then(|state| state.ports)
-            && !ready::answers(&ports).await
+            && !ready::answers(&self.layout, &ports).await
         {
             // The cluster may have been stopped in the meantime.
             status = self.status()?;

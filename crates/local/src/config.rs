@@ -1,28 +1,20 @@
 //! The configuration of HBase, HDFS and ZooKeeper for one machine.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{fs, path::Path};
 
 use super::{
     client_conf, kerberos,
     layout::{Layout, create_folder, remove, storage},
     ports::{MASTER, Ports, REGION_SERVER, ZOOKEEPER},
+    properties::{LOOPBACK, Properties, ZNODE, properties, xml},
     role::Shape,
     state::State,
+    tls,
 };
 use crate::{Error, Result};
 
-/// Settings by name, as in `hbase-site.xml`.
-pub(super) type Properties = BTreeMap<String, String>;
-
-/// All servers use the loopback address, because they must not be reachable from outside, and the
-/// name of the machine may not resolve.
-pub(super) const LOOPBACK: &str = "127.0.0.1";
-
 /// The folder beside the configuration of HBase with what only HDFS reads.
 pub(super) const HDFS: &str = "hdfs";
-
-/// HBase's root node in ZooKeeper.
-pub(super) const ZNODE: &str = "/hbase";
 
 /// Writes all configuration files of the servers.
 pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()> {
@@ -47,6 +39,9 @@ pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()>
         hbase.extend(kerberos::server_site(layout));
         write("hbase-policy.xml", &kerberos::policy())?;
     }
+    if let Some(tls) = state.tls {
+        hbase.extend(tls::server_site(layout, tls));
+    }
     hbase.extend(state.properties.clone());
     write("hbase-site.xml", &xml(&hbase))?;
     write("core-site.xml", &xml(&core))?;
@@ -59,6 +54,9 @@ pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()>
         true => kerberos::client_site(layout),
         false => Properties::new(),
     };
+    if let Some(tls) = state.tls {
+        client.extend(tls::client_site(layout, tls));
+    }
     if !client.is_empty() {
         let shared = state.properties.clone().into_iter();
         let shared =
@@ -250,34 +248,6 @@ fn web_applications(conf: &Path) -> Result<()> {
         fs::write(&path, "<web-app/>\n").map_err(|error| storage("can't write", &path, error))?;
     }
     create_folder(&conf.join("webapps/static"))
-}
-
-pub(super) fn properties<const N: usize>(pairs: [(&str, String); N]) -> Properties {
-    pairs
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
-}
-
-pub(super) fn xml(properties: &Properties) -> String {
-    let mut text = String::from("<?xml version=\"1.0\"?>\n<configuration>\n");
-    for (key, value) in properties {
-        // Writing to a string can't fail.
-        let _ = writeln!(
-            text,
-            "  <property><name>{}</name><value>{}</value></property>",
-            escape(key),
-            escape(value)
-        );
-    }
-    text.push_str("</configuration>\n");
-    text
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 /// All supported releases use log4j 1 or its successor reload4j.

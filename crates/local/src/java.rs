@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// The limit of `java -version`, sufficient even if the machine swaps.
 const VERSION_TAKES: Duration = Duration::from_secs(30);
 
+/// The limit of one call of `keytool`.
+const KEYTOOL_TAKES: Duration = Duration::from_secs(60);
+
 const INSTALL: &str = "install a Java 17 (Debian and Ubuntu: `apt-get install openjdk-17-jdk-headless`, Fedora: \
                        `dnf install java-17-openjdk-headless`), or set JAVA_HOME to one";
 
@@ -41,6 +44,33 @@ impl Java {
 
     pub(super) fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// Runs this Java's `keytool` in a folder, and returns its output.
+    pub(super) async fn keytool(&self, folder: &Path, arguments: &[&str]) -> Result<String> {
+        let program = self.program.with_file_name("keytool");
+        let failed = |why: &str| failure(format!("{} {why}", program.display()));
+        let run = Command::new(&program)
+            .args(["-J-XX:TieredStopAtLevel=1", "-J-XX:-UsePerfData"])
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = timeout(KEYTOOL_TAKES, run)
+            .await
+            .map_err(|_| failed("does not end"))?
+            .map_err(|error| failed("can't be run").with_source(error))?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            // It prints its errors to stdout.
+            false => Err(failed(&format!(
+                "ended with {} and printed {:?}",
+                output.status,
+                text(&output.stdout)
+            ))),
+        }
     }
 
     /// Returns the options that HBase and Hadoop need on this Java.

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fs};
 use hbase_client::low_level::login_name;
 
 use super::{
-    config::{Properties, properties, xml},
     layout::{Layout, create_folder, remove, storage},
     ports::Ports,
+    properties::{Properties, properties, xml},
     state::State,
 };
 use crate::Result;

@@ -123,6 +123,10 @@ impl Layout {
     }
 
     /// The folder of the KDC: its configuration and that of its clients, and the keys.
+    pub(super) fn tls(&self) -> PathBuf {
+        self.root.join("tls")
+    }
+
     pub(super) fn kerberos(&self) -> PathBuf {
         self.root.join("kerberos")
     }

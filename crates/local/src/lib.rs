@@ -9,7 +9,7 @@
 //! | `cluster` | [`LocalCluster`]: up, down, status, kill, start |
 //! | `options`, `version`, `role`, `status` | options of a boot, and the status of a cluster |
 //! | `layout`, `state`, `lock` | folders and files, state between commands, one command at a time |
-//! | `java`, `jars`, `config`, `ports`, `kerberos` | requirements of a boot |
+//! | `java`, `jars`, `config`, `properties`, `ports`, `kerberos`, `tls` | requirements of a boot |
 //! | `client_conf` | the configuration that clients of a guarded cluster need |
 //! | `server`, `process` | Java processes, and their identification |
 //! | `boot`, `ready`, `shutdown`, `wait` | the steps of start and stop, each with a deadline |
@@ -37,12 +37,14 @@ mod lock;
 mod options;
 mod ports;
 mod process;
+mod properties;
 mod ready;
 mod role;
 mod server;
 mod shutdown;
 mod state;
 mod status;
+mod tls;
 mod version;
 mod wait;
 

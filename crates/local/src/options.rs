@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use hbase_client::low_level::{login_name, site_properties};
 
-use super::{
-    HBaseVersion, Shape,
-    config::{self, Properties},
-    state::State,
-};
+use super::{HBaseVersion, Shape, config, properties::Properties, state::State, tls::Tls};
 use crate::{Error, ErrorKind, Result};
 
 /// Options of a boot. An option that is not set keeps the cluster's value, or has its default for a
@@ -33,6 +29,7 @@ pub struct BootOptions {
     site_wide_endpoint: bool,
     authorization: bool,
     kerberos: bool,
+    tls: Option<Tls>,
     thrift: bool,
     performance: bool,
     timeout: Duration,
@@ -70,6 +67,7 @@ impl BootOptions {
             site_wide_endpoint: false,
             authorization: false,
             kerberos: false,
+            tls: None,
             thrift: false,
             performance: false,
             timeout: Self::DEFAULT_TIMEOUT,
@@ -151,6 +149,23 @@ impl BootOptions {
         self
     }
 
+    /// Servers speak TLS, and refuse plain connections. They prove their identity with certificates
+    /// of an authority of the cluster. Clients need the
+    /// [environment](super::ClusterStatus::environment) of the cluster. ZooKeeper and HDFS stay
+    /// without TLS. HBase 2.6 and 3.0 have it.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls.get_or_insert(Tls::Servers);
+        self
+    }
+
+    /// Servers speak [TLS](Self::tls), and require a certificate of clients too.
+    #[must_use]
+    pub fn mutual_tls(mut self) -> Self {
+        self.tls = Some(Tls::Mutual);
+        self
+    }
+
     /// Also starts a Thrift gateway: HBase's `ThriftServer` of the first API, binary protocol, no
     /// frames. A running cluster without a gateway gets one; an existing gateway stays.
     #[must_use]
@@ -217,9 +232,8 @@ impl BootOptions {
     /// Refuses settings that a running cluster does not have.
     pub(super) fn check_running(&self, name: &str, stored: &State) -> Result<()> {
         let wanted = self.applied_to(name, stored)?;
-        if (&wanted.properties, wanted.performance, wanted.kerberos)
-            == (&stored.properties, stored.performance, stored.kerberos)
-        {
+        let of_boot = |state: &State| (state.performance, state.kerberos, state.tls);
+        if wanted.properties == stored.properties && of_boot(&wanted) == of_boot(stored) {
             return Ok(());
         }
         Err(Error::new(
@@ -246,6 +260,16 @@ impl BootOptions {
                     .with_hint("take a cluster without Kerberos, which a gateway of this crate can use"));
             }
             add_class(&mut state.properties, REGION_SYSTEM_COPROCESSORS, TOKENS);
+        }
+        state.tls = self.tls.or(state.tls);
+        if state.tls.is_some() && matches!(state.version, HBaseVersion::V2_4 | HBaseVersion::V2_5) {
+            return Err(
+                Error::invalid(format!("HBase {} has no TLS", state.version)).with_hint(format!(
+                    "take {} or {}",
+                    HBaseVersion::V2_6,
+                    HBaseVersion::V3_0
+                )),
+            );
         }
         if self.site_wide_endpoint {
             add_class(&mut state.properties, REGION_COPROCESSORS, ENDPOINT);
@@ -355,6 +379,27 @@ mod tests {
         let stored = fast.applied_to("x", &stored).unwrap();
         assert_eq!(BootOptions::new().applied_to("x", &stored).unwrap(), stored);
         BootOptions::new().check_running("x", &stored).unwrap();
+    }
+
+    #[test]
+    fn tls_needs_a_boot_and_a_release_that_has_it() {
+        let stored = BootOptions::new().fresh().unwrap();
+        let with = BootOptions::new().tls();
+        assert!(with.check_running("x", &stored).is_err());
+        let stored = with.applied_to("x", &stored).unwrap();
+        BootOptions::new().check_running("x", &stored).unwrap();
+        assert!(
+            BootOptions::new()
+                .mutual_tls()
+                .check_running("x", &stored)
+                .is_err()
+        );
+        let old = BootOptions::new().version(HBaseVersion::V2_5).mutual_tls().tls();
+        let error = old.fresh().unwrap_err().to_string();
+        assert!(
+            error.contains("2.5.12-hadoop3 has no TLS") && error.contains("3.0.0"),
+            "{error}"
+        );
     }
 
     #[test]

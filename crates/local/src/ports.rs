@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{config::Properties, failure};
+use super::{failure, properties::Properties};
 use crate::{Error, Result};
 
 /// The ports of a cluster.

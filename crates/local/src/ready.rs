@@ -10,10 +10,11 @@ use tokio::{
 };
 
 use super::{
-    config::Properties,
+    client_conf,
     diagnose::log_of,
     layout::Layout,
     ports::Ports,
+    properties::Properties,
     role::{Role, Shape},
 };
 use crate::Result;
@@ -160,7 +161,7 @@ impl Serving<'_> {
     }
 
     async fn try_client(&self, timeout: Duration) -> Result<bool> {
-        let connection = connect(self.ports, timeout).await?;
+        let connection = connect(self.layout, self.ports, timeout).await?;
         let live = connection.admin().cluster_info().await?.live_servers;
         let meta = connection.table("hbase:meta")?;
         meta.scan(Scan::new().limit(1))?.next().await?;
@@ -188,12 +189,12 @@ async fn refuses_strangers(port: u16) -> bool {
 }
 
 /// Whether a client finds the cluster and its master answers.
-pub(super) async fn answers(ports: &Ports) -> bool {
+pub(super) async fn answers(layout: &Layout, ports: &Ports) -> bool {
     if ports.kdc.is_some() {
         return refuses_strangers(ports.master).await;
     }
     let ask = async {
-        let connection = connect(ports, CLIENT_TAKES).await?;
+        let connection = connect(layout, ports, CLIENT_TAKES).await?;
         connection.admin().cluster_info().await?;
         connection.close().await;
         Ok::<_, crate::Error>(())
@@ -220,18 +221,22 @@ pub(super) async fn gateway_answers(port: u16) -> bool {
     matches!(timeout(CLIENT_TAKES, ask).await, Ok(Ok(true)))
 }
 
-/// Connects to the cluster on these ports, with this limit for each call.
-pub(super) async fn connect(ports: &Ports, timeout: Duration) -> Result<Connection> {
-    let master = HostPort {
-        host: Ipv4Addr::LOCALHOST.to_string(),
-        port: ports.master,
+/// Connects to the master on these ports, with this limit for each call.
+pub(super) async fn connect(layout: &Layout, ports: &Ports, timeout: Duration) -> Result<Connection> {
+    let address = ClusterAddress::Rpc {
+        servers: vec![HostPort {
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port: ports.master,
+        }],
     };
-    let config = Config::new(ClusterAddress::Rpc {
-        servers: vec![master],
-    })
-    .with_operation_timeout(timeout)
-    .with_registry_timeout(timeout)
-    .with_read_timeout(timeout);
+    let config = match client_conf::folder(layout) {
+        Some(folder) => Config::from_conf_dir(folder)?.with_address(address),
+        None => Config::new(address),
+    };
+    let config = config
+        .with_operation_timeout(timeout)
+        .with_registry_timeout(timeout)
+        .with_read_timeout(timeout);
     Ok(Connection::builder(config).connect().await?)
 }
 

@@ -254,7 +254,7 @@ fn fresh_log(log: &Path) -> Result<(File, File)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Home, config::Properties};
+    use crate::{Home, properties::Properties};
 
     #[test]
     fn each_region_server_gets_the_port_chosen_for_it() {

@@ -53,7 +53,7 @@ pub(super) async fn gracefully(launcher: &Launcher<'_>, state: &State, deadline:
         && !hbase.is_empty()
         && match state.kerberos {
             true => launcher.shut_down_with_ticket(JAVA_TAKES).await.is_ok(),
-            false => ask_to_shut_down(ports, ANSWER_TAKES).await.is_ok(),
+            false => ask_to_shut_down(layout, ports, ANSWER_TAKES).await.is_ok(),
         }
     {
         // Two thirds of the time are for the orderly shutdown.
@@ -80,8 +80,8 @@ fn left(deadline: Instant) -> Duration {
 }
 
 /// Calls the master to stop the cluster, as `stop-hbase.sh` does.
-async fn ask_to_shut_down(ports: &Ports, timeout: Duration) -> Result<()> {
-    let connection = ready::connect(ports, timeout).await?;
+async fn ask_to_shut_down(layout: &Layout, ports: &Ports, timeout: Duration) -> Result<()> {
+    let connection = ready::connect(layout, ports, timeout).await?;
     connection.admin().shut_down_cluster().await?;
     connection.close().await;
     Ok(())

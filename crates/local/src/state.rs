@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    HBaseVersion,
-    config::Properties,
-    failure,
+    HBaseVersion, failure,
     layout::{Layout, read_if_present, remove, write_atomically},
     ports::Ports,
     process::Process,
+    properties::Properties,
     role::{Role, Shape},
+    tls::Tls,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -46,6 +46,9 @@ pub(super) struct State {
     /// Whether its servers and clients authenticate each other with Kerberos.
     #[serde(default)]
     pub(super) kerberos: bool,
+    /// The identities that TLS proves, if its servers speak TLS.
+    #[serde(default)]
+    pub(super) tls: Option<Tls>,
     /// Whether its processes run with the Java options for measurements.
     #[serde(default)]
     pub(super) performance: bool,
@@ -65,6 +68,7 @@ impl State {
             properties: Properties::new(),
             thrift: false,
             kerberos: false,
+            tls: None,
             performance: false,
             ports: None,
         }

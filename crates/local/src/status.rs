@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Serialize;
 
 use super::{
-    HBaseVersion, Home, Shape, client_conf, config,
+    HBaseVersion, Home, Shape, client_conf,
     jars::{self, Bundle},
     kerberos,
     layout::Layout,
     lock::FileLock,
     ports::Ports,
+    properties::ZNODE,
     role::Role,
     state::{self, Marker, Phase, State},
 };
@@ -130,11 +131,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
     if let Some(ports) = &state.ports {
         status.ports = named(ports, state.shape);
         if status.state.is_running() {
-            status.uri = Some(format!(
-                "hbase+zk://127.0.0.1:{}{}",
-                ports.zookeeper,
-                config::ZNODE
-            ));
+            status.uri = Some(format!("hbase+zk://127.0.0.1:{}{}", ports.zookeeper, ZNODE));
             status.rpc_uri = Some(format!("hbase+rpc://127.0.0.1:{}", ports.master));
         }
     }

@@ -93,6 +93,13 @@ struct Up {
     /// What Kerberos signs and encrypts: authentication, integrity or privacy, or a list of them
     #[arg(long, value_name = "PROTECTION", requires = "kerberos")]
     protection: Option<String>,
+    /// Speak TLS only, with keys that keytool makes, and print the environment that clients need to
+    /// stderr; 2.6.4-hadoop3 and 3.0.0-alpha-4 have it
+    #[arg(long)]
+    tls: bool,
+    /// Also require a certificate of clients
+    #[arg(long, requires = "tls")]
+    mutual_tls: bool,
     /// Also start a Thrift gateway (HBase 2.6.1's ThriftServer: first API, binary protocol, no
     /// frames), also for a running cluster that has none
     #[arg(long)]
@@ -244,6 +251,12 @@ impl Up {
         }
         if self.kerberos {
             options = options.kerberos();
+        }
+        if self.tls {
+            options = options.tls();
+        }
+        if self.mutual_tls {
+            options = options.mutual_tls();
         }
         if let Some(protection) = self.protection {
             options = options.property("hbase.rpc.protection", protection);
