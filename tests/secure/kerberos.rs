@@ -1,14 +1,9 @@
 //! Calls of clients that Kerberos authenticates, under every protection that the servers offer.
 
-use std::time::Duration;
+use hbase_txn::{Config, Protection};
 
-use hbase_txn::{
-    Config, Get, Outcome, Protection, Scan, WriterOptions,
-    lock::{LockManagerOptions, LockTableOptions},
-};
-
-use super::*;
-use support::{rows, table::TestTable, table::recorded, value};
+use super::{work::Work, *};
+use support::{table::TestTable, value};
 
 /// Returns the settings of a client for each protection that the servers offer, and for AES if they
 /// have it.
@@ -42,43 +37,10 @@ async fn server_knows_the_user_of_the_keytab() {
 #[tokio::test]
 async fn transactions_locks_bulk_and_scans_work_under_every_protection() {
     on_kerberos(async |cluster| {
-        let table = TestTable::create_on(cluster, "guarded", recorded, &["m"]).await;
-        let locks = TestTable::create_on(
-            cluster,
-            "guarded_locks",
-            |name| LockTableOptions::from(name).without_java_clients().descriptor(),
-            &[],
-        )
-        .await;
+        let work = Work::on(cluster).await;
         for (number, config) in protections(cluster).into_iter().enumerate() {
             let connection = connect(config).await.unwrap();
-            let partitioned = table.open(&connection).await;
-            let committed = transaction(&partitioned)
-                .id(format!("id-{number}"))
-                .commit()
-                .await;
-            assert!(matches!(committed, Outcome::Committed(..)), "{committed}");
-
-            let manager = LockManagerOptions::new("svc")
-                .farm("fra")
-                .open(&connection, locks.name.clone())
-                .await
-                .unwrap();
-            let lock = manager.lock(hbase_txn::Level::Dc, "a").unwrap();
-            let guard = lock.ttl(Duration::from_secs(20)).acquire().await.unwrap();
-            let _ = guard.release().await.unwrap();
-
-            let plain = table.of(&connection);
-            let writer = plain.writer(WriterOptions::new());
-            for row in 0..500 {
-                writer
-                    .write(put(format!("row-{row:04}"), "x".repeat(100)))
-                    .await
-                    .unwrap();
-            }
-            writer.flush().await.unwrap();
-            assert!(writer.take_failures().is_empty());
-            assert_eq!(rows(&plain, Scan::prefix("row-")).await.len(), 500);
+            work.run(&connection, &format!("id-{number}")).await;
         }
     })
     .await;
@@ -88,22 +50,9 @@ async fn transactions_locks_bulk_and_scans_work_under_every_protection() {
 async fn large_requests_and_answers_are_whole() {
     on_kerberos(async |cluster| {
         let table = TestTable::create_on(cluster, "large", support::table::plain, &[]).await;
-        let cell: Vec<u8> = (0..3 << 20).map(|byte: u32| (byte >> 3) as u8).collect();
         for config in protections(cluster) {
             let connection = connect(config.with_max_cell_size(usize::MAX)).await.unwrap();
-            let plain = table.of(&connection);
-            // Six cells of 3 MB in one answer of 18 MB.
-            let columns = ["a", "b", "c", "d", "e", "f"];
-            for column in columns {
-                plain
-                    .put(Put::new("row").cell("f", column, cell.clone()))
-                    .await
-                    .unwrap();
-            }
-            let row = plain.get(Get::new("row")).await.unwrap().unwrap();
-            for column in columns {
-                assert!(*row.value("f", column).unwrap() == cell, "{column}");
-            }
+            work::large(&connection, &table).await;
         }
     })
     .await;

@@ -15,10 +15,13 @@ mod kerberos;
 mod lifetime;
 mod refusals;
 mod tampering;
+mod tls;
+mod tls_refusals;
+mod work;
 
 use std::fs;
 
-use hbase_txn::{Config, Connection, EndpointCall, PartitionedTable, Put, Result, TicketSource, Transaction};
+use hbase_txn::{Config, Connection, EndpointCall, PartitionedTable, Result, TicketSource, Transaction};
 use prost::Message;
 
 use support::{Cluster, on_all, put, says, secure};
