@@ -1,8 +1,9 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos planted-store chaos bench bench-quick bench-page fuzz deny oldest-rust package
+.PHONY: help demo demo-secure check test test-fake test-secure simulate scale conformance test-docker planted planted-chaos planted-store chaos bench bench-quick bench-page fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
+	@echo "make demo-secure  the same on an HBase with Kerberos and encryption"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
 	@echo "make test SUITE=locks  tests of one theme, or of several, on a cluster that stays up"
@@ -10,6 +11,7 @@ help:
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
 	@echo "make scale   100,000 regions on 1,000 servers, which all move, and a cold start of 500 clients, in virtual time (SCALE_REGIONS, SCALE_SERVERS, SCALE_CLIENTS)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
+	@echo "make test-secure  clusters with Kerberos and TLS, of each release and with each protection, in full; tickets that end for five minutes"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
 	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"
@@ -25,6 +27,9 @@ help:
 
 demo:
 	@scripts/demo
+
+demo-secure:
+	@scripts/demo --kerberos --protection privacy
 
 check:
 	@scripts/check
@@ -48,6 +53,9 @@ scale:
 
 conformance:
 	@scripts/test conformance
+
+test-secure:
+	@scripts/test secure
 
 test-docker:
 	@scripts/test-docker

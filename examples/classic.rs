@@ -2,20 +2,24 @@
 //! transaction over two prefixes is refused.
 //!
 //! `make demo` starts a local HBase and runs this. On a cluster of your own:
-//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It creates the table
-//! `classic` if it does not exist.
+//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. Without this variable it
+//! reads the `hbase-site.xml` in `HBASE_CONF_DIR`; for a cluster with Kerberos or TLS add `--features
+//! kerberos,tls`. It creates the table `classic` if it does not exist.
 
 use hbase_txn::{
-    BytesBinary, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule, PartitionedTable,
-    Put, Result, Scan, Table, TableDescriptor,
+    BytesBinary, Config, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule,
+    PartitionedTable, Put, Result, Scan, Table, TableDescriptor,
 };
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let uri = std::env::var("HBASE_TXN_CONNECT").unwrap_or_else(|_| "hbase+zk://127.0.0.1:2181/hbase".into());
-    let connection = Connection::connect(&uri).await?;
+    let config = match std::env::var("HBASE_TXN_CONNECT") {
+        Ok(uri) => Config::from_uri(&uri)?,
+        Err(_) => Config::from_env()?,
+    };
+    let connection = Connection::builder(config).connect().await?;
     let cluster = connection.admin().cluster_info().await?;
-    println!("HBase {} at {uri}\n", cluster.version);
+    println!("HBase {} at {}\n", cluster.version, connection.config().address());
 
     make_table(&connection, "classic").await?;
     let table = PartitionedTable::open(&connection, "classic").await?;
