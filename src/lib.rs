@@ -69,6 +69,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | connecting by ZooKeeper quorum, `hbase+zk://…` |
 //! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
+//! | `kerberos` | clusters that authenticate clients by Kerberos |
 //! | `compression` | compressed cells between client and servers |
 //! | `uuid` | UUIDs as cell values |
 //! | `metrics` | metrics of the client, transactions and locks, for the recorder of the crate `metrics` |

@@ -118,6 +118,16 @@ fn tls_brings_rustls_and_the_ciphers_of_key_stores() {
     assert_at_most(19, &brought(&tls, &crates("hbase-client", LEAST)));
 }
 
+/// The loader of the Kerberos library, and AES.
+#[test]
+fn kerberos_brings_a_dozen_crates() {
+    let kerberos = crates(
+        "hbase-client",
+        &["--no-default-features", "--features", "kerberos"],
+    );
+    assert_at_most(11, &brought(&kerberos, &crates("hbase-client", LEAST)));
+}
+
 #[test]
 fn table_files_bring_a_handful_of_crates() {
     let provision = crates("hbase-provision", &[]);

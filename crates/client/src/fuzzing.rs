@@ -65,6 +65,25 @@ pub fn response_stream(data: &[u8]) {
     }
 }
 
+/// The messages of a server that authenticates the client, and then wrapped ones.
+#[cfg(feature = "kerberos")]
+pub fn sasl(data: &[u8]) {
+    use crate::wire::sasl::{Reply, decode_reply, take_wrapped};
+
+    let mut buf = BytesMut::from(data);
+    while let Ok(Some(reply)) = decode_reply(&mut buf) {
+        match reply {
+            Reply::Token(token) => assert!(token.len() <= data.len(), "more was read than there is"),
+            Reply::Error(_) | Reply::UseSimple => {}
+            Reply::Frame => return response_stream(&buf),
+        }
+    }
+    while let Ok(Some(wrapped)) = take_wrapped(&mut buf, LIMIT) {
+        assert!(wrapped.len() <= LIMIT, "more was read than is accepted");
+        let _ = pb::ConnectionHeaderResponse::decode(&wrapped[..]);
+    }
+}
+
 /// A block of cells.
 pub fn cell_block(data: &[u8]) {
     cells(Bytes::copy_from_slice(data));
@@ -285,6 +304,8 @@ mod tests {
 
     const TARGETS: &[(&str, Target)] = &[
         ("response_stream", response_stream),
+        #[cfg(feature = "kerberos")]
+        ("sasl", sasl),
         ("cell_block", cell_block),
         ("compressed_block", compressed_block),
         ("znode", znode),

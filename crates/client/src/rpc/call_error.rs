@@ -87,6 +87,9 @@ pub(crate) enum CallError {
     /// The server rejected the whole connection, with an exception that names no call.
     #[error("the server refused the connection: {}", .fault.class)]
     Refused { sent: bool, fault: Arc<RemoteFault> },
+    /// The server closes connections with SIMPLE authentication.
+    #[error("authentication is required: the server closes connections that have none")]
+    AuthenticationRequired,
     /// The connection is not authenticated.
     #[cfg(feature = "kerberos")]
     #[error(transparent)]
@@ -195,6 +198,9 @@ impl CallError {
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
+            Self::AuthenticationRequired => {
+                classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
+            }
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => {
                 let recovery = match error.is_transient() {
@@ -254,6 +260,7 @@ impl CallError {
             Self::Compressor { .. } => "rejected",
             Self::Crowded => "crowded",
             Self::Closed => "closed",
+            Self::AuthenticationRequired => "unauthenticated",
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
@@ -331,6 +338,7 @@ impl CallError {
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } => Error::new(kind, what)
                 .at_stage("reading the answer")
                 .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
+            Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Error::new(kind, what).at_stage("authenticating").with_hint(error.hint()),
             Self::Crowded | Self::Closed => Error::new(kind, what),

@@ -70,6 +70,14 @@ impl Dialler {
         self.compression.filter(|_| service == ServiceKind::Client)
     }
 
+    /// Returns whether connections have SIMPLE authentication.
+    pub(super) fn is_simple(&self) -> bool {
+        #[cfg(feature = "kerberos")]
+        return self.authenticator.is_none();
+        #[cfg(not(feature = "kerberos"))]
+        true
+    }
+
     /// Opens a connection.
     ///
     /// # Errors

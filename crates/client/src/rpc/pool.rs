@@ -20,6 +20,7 @@ use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
+    authentication,
     call_error::CallError,
     connection::{AttemptLimit, RpcConnection},
     connector::{Connector, DialTarget, ServiceKind},
@@ -205,13 +206,17 @@ impl RpcClient {
         }
         if connection.has_heard() {
             self.has_heard.store(true, Ordering::Relaxed);
-        } else if matches!(answer, Err(CallError::Lost { .. }))
-            && !self.has_heard.load(Ordering::Relaxed)
-            && !self.dialler.has_tls()
-            && tls_probe::is_spoken(&*self.dialler.connector, &line.target, deadline).await
-        {
-            let cause = Arc::new(frame::FrameError::Tls);
-            return Err(CallError::Garbled { sent: false, cause });
+        } else if matches!(answer, Err(CallError::Lost { .. })) && !self.has_heard.load(Ordering::Relaxed) {
+            let connector = &*self.dialler.connector;
+            if !self.dialler.has_tls() && tls_probe::is_spoken(connector, &line.target, deadline).await {
+                let cause = Arc::new(frame::FrameError::Tls);
+                return Err(CallError::Garbled { sent: false, cause });
+            }
+            if self.dialler.is_simple()
+                && authentication::is_required(connector, &line.target, deadline).await
+            {
+                return Err(CallError::AuthenticationRequired);
+            }
         }
         let body = answer?;
         let bad_answer = |error: &dyn std::fmt::Display| CallError::BadAnswer(error.to_string().into());

@@ -7,7 +7,6 @@ pub(crate) enum AuthMethod {
     /// The user's name is in the connection header, and the server does not verify it.
     Simple = 80,
     /// SASL with the mechanism GSSAPI.
-    #[cfg(feature = "kerberos")]
     Kerberos = 81,
     /// SASL with the mechanism DIGEST-MD5.
     #[cfg(feature = "kerberos")]
@@ -34,7 +33,6 @@ mod tests {
     #[test]
     fn is_six_bytes_with_the_authentication_last() {
         assert_eq!(preamble(AuthMethod::Simple), [0x48, 0x42, 0x61, 0x73, 0x00, 0x50]);
-        #[cfg(feature = "kerberos")]
         assert_eq!(preamble(AuthMethod::Kerberos)[5], 0x51);
     }
 }

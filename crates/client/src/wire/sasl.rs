@@ -81,6 +81,15 @@ pub(crate) fn is_late_error(buf: &[u8]) -> bool {
     int(buf, 0) == Some(ERROR)
 }
 
+/// Takes the next wrapped message off the front of `buf`. Returns `None` if it is incomplete.
+pub(crate) fn take_wrapped(buf: &mut BytesMut, limit: usize) -> Result<Option<BytesMut>, FrameError> {
+    let Some(len) = part(buf, 0, limit)?.map(<[u8]>::len) else {
+        return Ok(None);
+    };
+    buf.advance(4);
+    Ok(Some(buf.split_to(len)))
+}
+
 /// Reads an error and its size. Returns `None` if it is incomplete.
 fn decode_error(buf: &[u8]) -> Result<Option<(ServerError, usize)>, FrameError> {
     let Some(class) = text(buf, 4)? else {
@@ -168,6 +177,18 @@ mod tests {
     fn hostile_length_is_refused(#[case] bytes: &[u8], #[case] why: &str) {
         let error = decode_reply(&mut BytesMut::from(bytes)).unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
+    }
+
+    #[test]
+    fn wrapped_message_is_taken_when_it_is_complete() {
+        let mut buf = BytesMut::from(&b"\0\0\0\x02a"[..]);
+        assert!(take_wrapped(&mut buf, 2).unwrap().is_none());
+        buf.extend_from_slice(b"bc");
+        assert_eq!(take_wrapped(&mut buf, 2).unwrap().unwrap(), &b"ab"[..]);
+        assert_eq!(buf, &b"c"[..]);
+        for bytes in [b"\0\0\0\x03", b"\xff\xff\xff\xff"] {
+            take_wrapped(&mut BytesMut::from(&bytes[..]), 2).unwrap_err();
+        }
     }
 
     #[test]

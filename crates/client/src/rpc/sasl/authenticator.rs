@@ -128,27 +128,36 @@ impl Authenticator {
             }
             (None, None) => return Err(AuthenticationError::NoToken.into()),
         };
-        match accepted {
+        self.begin(stream, accepted, header).await
+    }
+
+    /// Begins a connection that the server has accepted.
+    async fn begin(
+        &self,
+        stream: Box<dyn Io>,
+        accepted: Accepted,
+        header: Header<'_>,
+    ) -> Result<Opened, CallError> {
+        let layer = match accepted {
             Accepted::Simple if self.fallback_to_simple => {
-                tracing::warn!(server = %target.address, "the server has no security: continued without");
-                Ok((stream, header.framed()))
+                tracing::warn!("a server has no security, and the client continues without");
+                return Ok((stream, header.framed()));
             }
-            Accepted::Simple => Err(AuthenticationError::NoSecurity.into()),
-            Accepted::Authenticated(layer) => {
-                let with_aes = self.aes && layer.as_ref().is_some_and(|layer| layer.is_private());
-                let header = Header {
-                    effective_user: self.effective_user.as_deref(),
-                    cipher: with_aes.then_some(CIPHER),
-                    ..header
-                };
-                let mut stream = SaslStream::new(stream, layer, self.max_frame_size);
-                if with_aes {
-                    self.switch_to_aes(&mut stream, &header).await?;
-                    return Ok((Box::new(stream), Bytes::new()));
-                }
-                Ok((Box::new(stream), header.framed()))
-            }
+            Accepted::Simple => return Err(AuthenticationError::NoSecurity.into()),
+            Accepted::Authenticated(layer) => layer,
+        };
+        let with_aes = self.aes && layer.as_ref().is_some_and(|layer| layer.is_private());
+        let header = Header {
+            effective_user: self.effective_user.as_deref(),
+            cipher: with_aes.then_some(CIPHER),
+            ..header
+        };
+        let mut stream = SaslStream::new(stream, layer, self.max_frame_size);
+        if with_aes {
+            self.switch_to_aes(&mut stream, &header).await?;
+            return Ok((Box::new(stream), Bytes::new()));
         }
+        Ok((Box::new(stream), header.framed()))
     }
 
     /// Authenticates by the delegation token.
@@ -275,3 +284,6 @@ async fn principal_of<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::{authentication_error::AuthenticationError, mechanism::SecurityLayer};
 use crate::{
     rpc::connector::Io,
-    wire::sasl::{Reply, decode_reply, is_late_error},
+    wire::sasl::{Reply, decode_reply, is_late_error, take_wrapped},
 };
 
 /// The maximum difference between the size of a wrapped message and that of its contents. A server
@@ -67,31 +67,22 @@ impl<S: Io> SaslStream<S> {
     /// Takes the contents of the next message, or all bytes if there is no layer. Returns `None` if
     /// the message is incomplete.
     fn take_plain(&mut self) -> io::Result<Option<Bytes>> {
-        let Some(announced) = self.received.first_chunk().copied().map(i32::from_be_bytes) else {
+        if self.received.len() < 4 {
             return Ok(None);
-        };
+        }
         if !self.is_accepted && is_late_error(&self.received) {
             return match decode_reply(&mut self.received).map_err(invalid)? {
                 Some(Reply::Error(error)) => Err(io::Error::other(AuthenticationError::from(error))),
                 _ => Ok(None),
             };
         }
-        let Some(layer) = &mut self.layer else {
-            self.is_accepted = true;
-            return Ok(Some(self.received.split().freeze()));
+        let plain = match &mut self.layer {
+            None => self.received.split().freeze(),
+            Some(layer) => match take_wrapped(&mut self.received, self.max_wrapped).map_err(invalid)? {
+                Some(wrapped) => layer.unwrap(wrapped)?,
+                None => return Ok(None),
+            },
         };
-        let len = usize::try_from(announced).ok();
-        let Some(len) = len.filter(|len| *len <= self.max_wrapped) else {
-            return Err(invalid(format!(
-                "a wrapped message of {announced} bytes was announced, and {} are the most that are accepted",
-                self.max_wrapped
-            )));
-        };
-        if self.received.len() - 4 < len {
-            return Ok(None);
-        }
-        self.received.advance(4);
-        let plain = layer.unwrap(self.received.split_to(len))?;
         self.is_accepted = true;
         Ok(Some(plain))
     }
