@@ -7,7 +7,7 @@ use support::{table::TestTable, value};
 
 /// Returns the settings of a client for each protection that the servers offer, and for AES if they
 /// have it.
-fn protections(cluster: &Cluster) -> Vec<Config> {
+pub(super) fn protections(cluster: &Cluster) -> Vec<Config> {
     let config = cluster.config();
     let offered = config.protection().to_vec();
     let plain = offered

@@ -17,12 +17,12 @@ mod refusals;
 mod tampering;
 mod tls;
 mod tls_refusals;
+mod tokens;
 mod work;
 
 use std::fs;
 
-use hbase_txn::{Config, Connection, EndpointCall, PartitionedTable, Result, TicketSource, Transaction};
-use prost::Message;
+use hbase_txn::{Config, Connection, PartitionedTable, Result, TicketSource, Transaction};
 
 use support::{Cluster, on_all, put, says, secure};
 
@@ -65,23 +65,12 @@ async fn connect(config: Config) -> Result<Connection, hbase_txn::Failure<hbase_
     Connection::builder(config).connect().await
 }
 
-/// The answer to `WhoAmI`.
-#[derive(Message)]
-struct WhoAmI {
-    #[prost(string, optional, tag = "1")]
-    user: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    method: Option<String>,
-}
-
-/// Returns the name of the user as a region server knows it, and how it was authenticated.
+/// Returns the name of the user as the server of `hbase:meta` knows it, and how it was authenticated.
 async fn who_am_i(
     connection: &Connection,
 ) -> Result<(String, String), hbase_txn::Failure<hbase_txn::ClientErrorKind>> {
-    let call = EndpointCall::new("a", "AuthenticationService", "WhoAmI", "").idempotent();
-    let answer = connection.table("hbase:meta")?.call_endpoint(&call).await?;
-    let answer = WhoAmI::decode(answer).unwrap();
-    Ok((answer.user.unwrap(), answer.method.unwrap()))
+    let user = connection.authenticated_user().await?;
+    Ok((user.name, user.method))
 }
 
 /// Returns the keytab of the configuration, and its principal.

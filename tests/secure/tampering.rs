@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::{FutureExt, future::BoxFuture};
@@ -22,6 +23,7 @@ use support::{
     table::{TestTable, plain},
     value,
 };
+use tokens::{by_token, obtain};
 
 /// What happens to the next message of a connection for rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +173,16 @@ impl AsyncWrite for Attacked {
     }
 }
 
+/// The settings of clients whose messages are checked: by Kerberos, and by a token.
+async fn protected_clients(cluster: &Cluster) -> Vec<Config> {
+    let by_ticket = protected(cluster);
+    let token = obtain(cluster).await;
+    let by_tokens = by_ticket
+        .iter()
+        .map(|config| by_token(config.clone(), token.clone()));
+    by_ticket.iter().cloned().chain(by_tokens).collect()
+}
+
 /// The protections under which messages are checked.
 fn protected(cluster: &Cluster) -> Vec<Config> {
     let config = cluster.config();
@@ -195,7 +207,7 @@ fn protects(cluster: &Cluster) -> bool {
 async fn altered_or_repeated_message_ends_the_connection_and_reads_go_on() {
     on_those(protects, "--kerberos --protection privacy", async |cluster| {
         let table = TestTable::create_on(cluster, "tampered", plain, &[]).await;
-        for config in protected(cluster) {
+        for config in protected_clients(cluster).await {
             for attack in ATTACKS {
                 let man = ManInTheMiddle::default();
                 let connection = connect_by(man.clone(), config.clone()).await;
@@ -207,7 +219,13 @@ async fn altered_or_repeated_message_ends_the_connection_and_reads_go_on() {
                 assert!(man.is_done(), "{attack:?}");
                 // A repeated answer is found when the connection is used again, at the latest.
                 assert_eq!(value(&rows, "a").await.as_deref(), Some("1"), "{attack:?}");
-                assert_eq!(man.dials(), dials + 1, "{attack:?} under {config:?}");
+                // Java's DIGEST-MD5 drops a request that it cannot decrypt, and the connection goes on.
+                let is_dropped = attack == Attack::RepeatRequest
+                    && !config.delegation_tokens().is_empty()
+                    && config.protection() == [Protection::Privacy]
+                    && !config.aes();
+                let dialled = man.dials() - dials;
+                assert_eq!(dialled, usize::from(!is_dropped), "{attack:?} under {config:?}");
             }
         }
     })
@@ -218,11 +236,15 @@ async fn altered_or_repeated_message_ends_the_connection_and_reads_go_on() {
 async fn altered_message_misreports_no_write() {
     on_those(protects, "--kerberos --protection privacy", async |cluster| {
         let table = TestTable::create_on(cluster, "misreported", plain, &[]).await;
-        for config in protected(cluster) {
+        for config in protected_clients(cluster).await {
             for (attack, applied) in [(Attack::AlterAnswer, true), (Attack::AlterRequest, false)] {
                 let man = ManInTheMiddle::default();
+                let by_ticket = config.delegation_tokens().is_empty() || config.aes();
                 // With nonces the client would repeat the call.
-                let config = config.clone().with_nonces(false);
+                let config = config
+                    .clone()
+                    .with_nonces(false)
+                    .with_write_timeout(Duration::from_secs(8));
                 let connection = connect_by(man.clone(), config).await;
                 let rows = table.of(&connection);
                 let row = format!("{attack:?}-{:x}", fastrand::u64(..));
@@ -230,7 +252,13 @@ async fn altered_message_misreports_no_write() {
                 man.arm(attack);
                 let append = Append::new(row.clone()).cell("f", "q", "1");
                 let error = rows.append(append).await.unwrap_err();
-                assert_eq!(error.kind(), ClientErrorKind::ConnectionLost, "{error}");
+                // Java's DIGEST-MD5 drops an invalid request without an answer.
+                let is_dropped = attack == Attack::AlterRequest && !by_ticket;
+                let kind = match is_dropped {
+                    true => ClientErrorKind::DeadlineExceeded,
+                    false => ClientErrorKind::ConnectionLost,
+                };
+                assert_eq!(error.kind(), kind, "{error}");
                 assert!(error.is_outcome_unknown(), "{error}");
                 assert_eq!(value(&rows, row).await.is_some(), applied, "{attack:?}");
             }

@@ -21,6 +21,7 @@ pub(crate) mod rows;
 pub(crate) mod snapshot;
 pub(crate) mod switch;
 pub(crate) mod table;
+pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod txn;
 mod whole_file;

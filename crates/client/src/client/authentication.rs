@@ -15,7 +15,8 @@ const SERVICE: &str = "AuthenticationService";
 /// A user, as a server knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthenticatedUser {
-    /// The name, with the realm if there is one.
+    /// The short name, to which permissions are granted: without the host and the realm of a principal,
+    /// unless the servers have other rules.
     pub name: String,
     /// How the user was authenticated: `SIMPLE`, `KERBEROS`, `TOKEN`, or `PROXY` for another user as whom the
     /// client acts.

@@ -192,12 +192,15 @@ mod tests {
 
     /// Files of `tests/java/fixtures/TokenFiles.java`.
     #[test]
-    fn files_of_hadoop_are_read() {
+    fn files_are_those_of_hadoop() {
         let corpus = Path::new(env!("REPOSITORY")).join("fuzz/corpus/token_file");
-        for format in ["writable", "protobuf"] {
-            let file = TokenFile::read(corpus.join(format)).unwrap();
+        for (name, format) in [
+            ("writable", TokenFileFormat::Writable),
+            ("protobuf", TokenFileFormat::Protobuf),
+        ] {
+            let file = TokenFile::read(corpus.join(name)).unwrap();
             let [token] = file.tokens() else {
-                panic!("{format}: {file:?}");
+                panic!("{name}: {file:?}");
             };
             assert_eq!(
                 (token.cluster_id(), token.user()),
@@ -207,6 +210,9 @@ mod tests {
             let life = token.expires().duration_since(token.issued()).unwrap();
             assert_eq!(life.as_secs(), 7 * 24 * 60 * 60);
             assert_eq!(token.password, "a password of 20 b..");
+            // Hadoop writes the same bytes for this token alone.
+            let alone = fs::read(corpus.join(format!("only_{name}"))).unwrap();
+            assert_eq!(file.to_bytes(format), alone);
         }
     }
 
