@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use hbase_client::low_level::pb::TokenIdentifier;
 use hbase_local::HBaseVersion;
-use hbase_txn::{ClientErrorKind, DelegationToken, Get, Protection, TokenFile, TokenFileFormat};
+use hbase_txn::{ClientErrorKind, DelegationToken, Get, Protection, Put, TokenFile, TokenFileFormat};
 use prost::Message;
 
 use super::*;
