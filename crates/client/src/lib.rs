@@ -37,6 +37,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
+//! | `tls` | TLS to the servers, with trust and key stores in PEM, JKS and PKCS12 |
 //! | `compression` | compressed cells between client and servers: zlib, gzip, Snappy, LZ4, Zstandard |
 //! | `kerberos` | clusters that authenticate clients by Kerberos ([`Config::with_kerberos`]) or delegation tokens ([`Config::with_delegation_tokens`]) |
 //! | `uuid` | UUIDs as the values of cells |
