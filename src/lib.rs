@@ -98,14 +98,14 @@ pub use hbase_client::{
     Comparator, Comparison, Compression, Condition, Config, Connection, ConnectionBuilder, Connector,
     Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment,
     FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
-    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor,
-    ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put, QuotaScope, QuotaTarget,
-    ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInTransition,
-    RegionInfo, RegionLoad, RemoteException, ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row,
-    Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription,
-    SnapshotKind, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
-    TcpConnector, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, TimeRange, UserPermission,
-    Writer, WriterOptions, parse_bytes_binary,
+    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MetaReplicaMode, Mutation,
+    NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put,
+    QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
+    RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RemoteException, ReplicationPeer,
+    ReplicationPeerConfig, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
+    SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor,
+    TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval, ThrottleSettings,
+    ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -30,6 +30,7 @@ mod latches;
 mod leaks;
 mod locks;
 mod lost_answers;
+mod meta_replicas;
 mod moving_regions;
 mod provision;
 #[path = "../proxy/mod.rs"]

@@ -27,6 +27,7 @@ struct Calls {
     multi: AtomicUsize,
     probe: AtomicUsize,
     scan: AtomicUsize,
+    meta_replica: AtomicUsize,
 }
 
 /// Dials like the library, records the targets, and counts the calls of endpoints, `Multi` and
@@ -47,6 +48,8 @@ impl Calls {
             (&b"\x0bExecService"[..], &self.endpoint),
             (b"\x05Multi", &self.multi),
             (b"\x04Scan", &self.scan),
+            // The name of the region, in place of a method.
+            (b"hbase:meta,,1_000", &self.meta_replica),
         ] {
             let calls = written.windows(method.len()).filter(|part| *part == method);
             counter.fetch_add(calls.count(), Ordering::SeqCst);
@@ -99,6 +102,11 @@ impl Spy {
     /// Returns the number of scanner calls, of `hbase:meta` too.
     pub(crate) fn scan_calls(&self) -> usize {
         self.calls.scan.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of calls of replicas of `hbase:meta`.
+    pub(crate) fn meta_replica_calls(&self) -> usize {
+        self.calls.meta_replica.load(Ordering::SeqCst)
     }
 }
 

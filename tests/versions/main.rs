@@ -16,6 +16,7 @@ mod filters;
 mod latches;
 mod locks;
 mod maintenance;
+mod meta_replicas;
 mod partition_versions;
 mod permissions;
 mod provision;

@@ -72,7 +72,7 @@ pub use client::{
     SnapshotDescription, SnapshotKind, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
     ThrottleType, UserPermission, Writer, WriterOptions,
 };
-pub use config::{ClusterAddress, Config, HostPort};
+pub use config::{ClusterAddress, Config, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource, TokenFile};

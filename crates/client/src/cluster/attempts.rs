@@ -8,11 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Cluster, RegionLocation,
-    locator::{NoLocation, STATE_LOOK_UP},
-    pause,
-};
+use super::{Cluster, RegionLocation, locator::STATE_LOOK_UP, no_location::NoLocation, pause};
 use crate::{
     error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, RegionInfo, ServerName, TableName, TableState},

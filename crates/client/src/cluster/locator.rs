@@ -1,35 +1,35 @@
 //! The region of a row, from the cache or from `hbase:meta`.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
+    catalog::{Catalog, RegionsBefore, Source},
     look_ups::{Leader, LookUps, Turn},
     meta::{MetaReader, MetaRegion, WALK_BATCH},
+    no_location::NoLocation,
     region_cache::{RegionCache, RegionLocation},
-    registry::Registry,
+    stale_regions::StaleRegions,
 };
 use crate::{
-    config::{Config, HostPort},
-    error::{Error, ErrorKind, Result},
+    config::Config,
+    error::Result,
     model::{RegionInfo, ServerName, TableName, TableState},
     observe::client_metrics::{CACHE_HITS, CACHE_MISSES, RETRIES},
-    rpc::{CallError, RpcClient},
 };
 
 /// Finds regions and caches them.
 #[derive(Debug)]
 pub(super) struct Locator {
-    registry: Arc<Registry>,
-    rpc: Arc<RpcClient>,
+    catalog: Catalog,
     cache: RegionCache,
-    meta: Mutex<Option<ServerName>>,
+    stale: StaleRegions,
+    /// Look-ups in the primary of `hbase:meta`.
     regions: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
+    /// Look-ups that a replica may answer.
+    replicated_regions: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
     states: Arc<LookUps<Result<Option<TableState>, NoLocation>>>,
 }
 
@@ -37,30 +37,14 @@ pub(super) struct Locator {
 /// often move with it.
 const PREFETCH: u32 = 10;
 
-/// The state of a row without a usable region in `hbase:meta`.
-#[derive(Clone, Debug)]
-pub(super) enum NoLocation {
-    /// The table does not exist, according to this server of `hbase:meta`.
-    NoTable(ServerName),
-    /// The row's region is in transition: a split, a merge or a move, according to this server of
-    /// `hbase:meta`. Includes the region if it is known.
-    InTransition(&'static str, ServerName, Option<Box<RegionInfo>>),
-    /// The call for `hbase:meta` failed.
-    Call(CallError, ServerName),
-    /// The registry failed, and has never answered before.
-    Registry(Error),
-    /// The registry failed, and answered before.
-    RegistryLost(Error),
-}
-
 impl Locator {
-    pub(super) fn new(registry: Arc<Registry>, rpc: Arc<RpcClient>) -> Self {
+    pub(super) fn new(catalog: Catalog) -> Self {
         Self {
-            registry,
-            rpc,
+            catalog,
             cache: RegionCache::default(),
-            meta: Mutex::default(),
+            stale: StaleRegions::default(),
             regions: LookUps::new(),
+            replicated_regions: LookUps::new(),
             states: LookUps::new(),
         }
     }
@@ -68,7 +52,8 @@ impl Locator {
     /// Locates `hbase:meta`, unless its server is known.
     pub(super) async fn reach(&self, deadline: Instant) -> Result<()> {
         let meta = TableName::meta();
-        self.meta_server(deadline)
+        self.catalog
+            .location(deadline)
             .await
             .map(drop)
             .map_err(|failure| failure.into_error(&meta))
@@ -87,20 +72,22 @@ impl Locator {
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
         if *table == TableName::meta() {
-            let server = self.meta_server(deadline).await?;
-            return Ok(Arc::new(RegionLocation {
-                region: RegionInfo::meta(),
-                server,
-                open_sequence: 0,
-                replicas: Vec::new(),
-            }));
+            return self.catalog.location(deadline).await;
         }
         if let Some(location) = self.cache.find(table, row) {
             CACHE_HITS.count(|| []);
             return Ok(location);
         }
         CACHE_MISSES.count(|| []);
-        let mut leader = match self.regions.wait(table, row).await {
+        let source = match self.catalog.reads_replicas() && !self.stale.contains(table, row) {
+            true => Source::Any,
+            false => Source::Primary,
+        };
+        let look_ups = match source {
+            Source::Primary => &self.regions,
+            Source::Any => &self.replicated_regions,
+        };
+        let mut leader = match look_ups.wait(table, row).await {
             Turn::Answered(answer) => return answer,
             Turn::Lead(leader) => leader,
         };
@@ -111,10 +98,12 @@ impl Locator {
         // The calls that wait probably miss regions of their own, so one call reads as many.
         let limit = u32::try_from(leader.calls()).unwrap_or(WALK_BATCH);
         let limit = limit.clamp(PREFETCH, WALK_BATCH);
-        let read = self.ask_meta(deadline, async |meta| {
-            meta.regions_before(table, row, limit).await
-        });
-        let (regions, meta) = match read.await {
+        let read = self.catalog.regions_before(table, row, limit, source, deadline);
+        let RegionsBefore {
+            regions,
+            server: meta,
+            from,
+        } = match read.await {
             Ok(answer) => answer,
             Err(failure) => return Err(share(leader, failure, deadline)),
         };
@@ -126,13 +115,14 @@ impl Locator {
             .iter()
             .skip(1)
             .filter_map(|(_, location)| location.as_ref())
+            .filter(|location| self.is_credible(location, from))
         {
             self.cache.insert(Arc::clone(location));
         }
         let first = regions
             .last()
             .map_or_else(Bytes::new, |(region, _)| region.start_key.clone());
-        let answer = |row: &Bytes| self.answer(row, &regions, &meta);
+        let answer = |row: &Bytes| self.answer(row, &regions, &meta, from);
         // A range that is inverted, by a wrong answer, would panic.
         leader.answer(first.min(row.clone())..=row.clone(), answer);
         answer(row)
@@ -145,6 +135,7 @@ impl Locator {
         row: &Bytes,
         regions: &[(&RegionInfo, Option<Arc<RegionLocation>>)],
         meta: &ServerName,
+        from: Source,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
         let behind = regions.partition_point(|(region, _)| region.start_key > row);
         let in_transition = |what, region| Err(NoLocation::InTransition(what, meta.clone(), region));
@@ -158,10 +149,18 @@ impl Locator {
                 Some(Box::new((*nearest).clone())),
             ),
             Some((_, Some(location))) => {
-                self.cache.found(row, Arc::clone(location));
+                if self.is_credible(location, from) {
+                    self.cache.found(row, Arc::clone(location));
+                }
                 Ok(Arc::clone(location))
             }
         }
+    }
+
+    /// Returns whether a location may be cached. A replica may still have one that was found to be
+    /// stale since it was asked.
+    fn is_credible(&self, location: &RegionLocation, from: Source) -> bool {
+        from == Source::Primary || !self.stale.overlap(&location.region)
     }
 
     /// Returns all regions of a table in order, with retries until the deadline.
@@ -177,7 +176,7 @@ impl Locator {
             let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
             let answer = match *table == TableName::meta() {
                 true => self.meta_region(attempt_deadline).await,
-                false => self.ask_meta(attempt_deadline, read).await,
+                false => self.catalog.read_primary(attempt_deadline, read).await,
             };
             let failure = match answer {
                 Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
@@ -216,7 +215,9 @@ impl Locator {
             Turn::Answered(answer) => return answer,
             Turn::Lead(leader) => leader,
         };
-        let read = self.ask_meta(deadline, async |meta| meta.table_state(table).await);
+        let read = self
+            .catalog
+            .read_primary(deadline, async |meta| meta.table_state(table).await);
         match read.await {
             Ok((state, _)) => {
                 leader.answer(.., |_| Ok(state));
@@ -226,80 +227,44 @@ impl Locator {
         }
     }
 
+    /// Forgets a location that turned out to be stale.
     pub(super) fn forget(&self, location: &RegionLocation) {
         if location.region.table == TableName::meta() {
-            self.forget_meta(&location.server);
+            self.catalog.forget(&location.server);
         } else {
             self.cache.forget(location);
+            self.read_primary_next([&location.region]);
         }
     }
 
-    pub(super) fn forget_server(&self, server: &ServerName) {
-        self.cache.forget_server(server);
-        self.forget_meta(server);
+    /// Forgets all locations on the server of this one.
+    pub(super) fn forget_server(&self, location: &RegionLocation) {
+        let forgotten = self.cache.forget_server(&location.server);
+        self.read_primary_next(forgotten.iter().map(|forgotten| &forgotten.region));
+        self.forget(location);
+        self.catalog.forget(&location.server);
     }
 
-    fn forget_meta(&self, server: &ServerName) {
-        let mut meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
-        if meta.as_ref() == Some(server) {
-            *meta = None;
-        }
-    }
-
-    async fn meta_server(&self, deadline: Instant) -> Result<ServerName, NoLocation> {
-        let known = self.meta.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(server) = known {
-            return Ok(server);
-        }
-        match self.registry.meta_server(deadline).await {
-            Ok(server) => {
-                *self.meta.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.clone());
-                Ok(server)
+    /// Reads the next locations of these regions from the primary.
+    fn read_primary_next<'a>(&self, regions: impl IntoIterator<Item = &'a RegionInfo>) {
+        if self.catalog.reads_replicas() {
+            for region in regions {
+                self.stale.add(region);
             }
-            Err(error) if self.registry.was_reached() => Err(NoLocation::RegistryLost(error)),
-            Err(error) => Err(NoLocation::Registry(error)),
         }
     }
 
     /// Returns the region of `hbase:meta`, and its server. No table has it.
     async fn meta_region(&self, deadline: Instant) -> Result<(Vec<MetaRegion>, ServerName), NoLocation> {
         // It may have moved since it was read.
-        *self.meta.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let server = self.meta_server(deadline).await?;
+        let location = self.catalog.locate(deadline).await?;
         let region = MetaRegion {
             region: RegionInfo::meta(),
-            server: Some(server.clone()),
+            server: Some(location.server.clone()),
             open_sequence: 0,
             replicas: Vec::new(),
         };
-        Ok((vec![region], server))
-    }
-
-    /// Runs a read of `hbase:meta`, and returns the server that answered. After a failure the next
-    /// read asks the registry again.
-    async fn ask_meta<T>(
-        &self,
-        deadline: Instant,
-        read: impl AsyncFnOnce(MetaReader<'_>) -> Result<T, CallError>,
-    ) -> Result<(T, ServerName), NoLocation> {
-        let server = self.meta_server(deadline).await?;
-        let address = HostPort {
-            host: server.host.clone(),
-            port: server.port,
-        };
-        match read(MetaReader {
-            rpc: &self.rpc,
-            server: &address,
-            deadline,
-        })
-        .await
-        {
-            Ok(found) => Ok((found, server)),
-            Err(error) => {
-                self.forget_meta(&server);
-                Err(NoLocation::Call(error, server))
-            }
-        }
+        Ok((vec![region], location.server.clone()))
     }
 }
 
@@ -311,62 +276,8 @@ fn share<T>(mut leader: Leader<Result<T, NoLocation>>, failure: NoLocation, dead
     failure
 }
 
-impl NoLocation {
-    /// Whether another attempt is useless.
-    pub(super) fn is_final(&self) -> bool {
-        match self {
-            Self::NoTable(_) | Self::Registry(_) => true,
-            Self::InTransition(..) => false,
-            Self::RegistryLost(error) => !error.is_retryable(),
-            Self::Call(error, _) => error.classify().recovery == crate::rpc::Recovery::Fail,
-        }
-    }
-
-    /// Returns the reason as a word for logs and metrics, one of a few.
-    pub(super) fn reason(&self) -> &'static str {
-        match self {
-            Self::NoTable(_) => "no_table",
-            Self::InTransition(..) => "region_in_transition",
-            Self::Call(error, _) => error.reason(),
-            Self::Registry(_) | Self::RegistryLost(_) => "registry",
-        }
-    }
-
-    pub(super) fn into_error(self, table: &TableName) -> Error {
-        match self {
-            Self::NoTable(meta) => Error::new(ErrorKind::TableNotFound, "no such table")
-                .at_table(table)
-                .at_stage("finding the region")
-                .at_server(&meta.address()),
-            Self::InTransition(what, meta, _) => Error::new(ErrorKind::Server, what)
-                .with_retryable(true)
-                .at_stage("finding the region")
-                .at_server(&meta.address()),
-            Self::Call(error, server) => {
-                let cause = error.into_error();
-                Error::new(cause.kind(), "hbase:meta can't be read")
-                    .with_retryable(cause.is_retryable())
-                    .at_stage("finding the region")
-                    .at_server(&server.address())
-                    .with_source(cause)
-            }
-            Self::Registry(error) | Self::RegistryLost(error) => error,
-        }
-    }
-}
-
 /// The time limit for reading a table's state, which only improves an error message.
 pub(super) const STATE_LOOK_UP: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_registry_is_retried_unless_it_reports_a_cause() {
-        let silent = Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true);
-        assert!(!NoLocation::RegistryLost(silent).is_final());
-        let closed = Error::new(ErrorKind::Closed, "the client is closed");
-        assert!(NoLocation::RegistryLost(closed).is_final());
-    }
-}
+mod tests;

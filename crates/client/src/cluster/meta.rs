@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::region_cache::RegionLocation;
 use crate::{
-    config::HostPort,
     model::{Cell, RegionInfo, Row, ServerName, TableName, TableState},
     rpc::{AttemptLimit, Call, CallError, RpcClient, ServiceKind},
     wire::{
@@ -51,11 +50,11 @@ impl MetaRegion {
     }
 }
 
-/// The server of `hbase:meta`, and the parameters of its calls.
+/// The region of `hbase:meta` or a replica of it, and the parameters of its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaReader<'a> {
     pub(super) rpc: &'a Arc<RpcClient>,
-    pub(super) server: &'a HostPort,
+    pub(super) location: &'a RegionLocation,
     pub(super) deadline: Instant,
 }
 
@@ -103,9 +102,10 @@ impl MetaReader<'_> {
     /// no scanner open.
     async fn one_batch(&self, scan: &pb::Scan, rows: u32) -> Result<(Vec<Row>, bool), CallError> {
         let request = pb::ScanRequest {
-            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            region: Some(convert::region_specifier(&self.location.region)),
             scan: Some(pb::Scan {
                 caching: Some(rows),
+                consistency: self.consistency(),
                 ..scan.clone()
             }),
             number_of_rows: Some(rows),
@@ -148,7 +148,7 @@ impl MetaReader<'_> {
     /// Returns the state of a table, or `None` if it does not exist.
     pub(super) async fn table_state(&self, table: &TableName) -> Result<Option<TableState>, CallError> {
         let request = pb::GetRequest {
-            region: convert::region_specifier(&RegionInfo::meta()),
+            region: convert::region_specifier(&self.location.region),
             get: pb::Get {
                 row: table.to_string().into(),
                 column: vec![pb::Column {
@@ -177,7 +177,7 @@ impl MetaReader<'_> {
         mut each: impl FnMut(Row) -> Result<(), CallError>,
     ) -> Result<(), CallError> {
         let mut request = pb::ScanRequest {
-            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            region: Some(convert::region_specifier(&self.location.region)),
             scan: Some(pb::Scan {
                 caching: Some(batch),
                 ..scan
@@ -209,6 +209,12 @@ impl MetaReader<'_> {
         }
     }
 
+    /// Returns the consistency of a read, which a replica serves only if it may be stale.
+    fn consistency(&self) -> Option<i32> {
+        let is_replica = self.location.region.name != RegionInfo::meta().name;
+        is_replica.then(|| pb::Consistency::Timeline.into())
+    }
+
     async fn call<M: Message, R: Message + Default>(
         &self,
         method: &'static str,
@@ -216,7 +222,7 @@ impl MetaReader<'_> {
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.rpc
             .call(Call {
-                server: self.server,
+                server: &self.location.address(),
                 service: ServiceKind::Client,
                 codec: Codec::KeyValue,
                 method,

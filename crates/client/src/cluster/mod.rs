@@ -3,9 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `registry` | the servers of `hbase:meta` and the active master, by ZooKeeper or by RPC |
+//! | `staggered` | queries of several servers of which one has to answer |
+//! | `catalog` | the location of `hbase:meta`, and reads from its primary or its replicas |
 //! | `meta` | reads `hbase:meta` |
 //! | `region_cache` | the known regions |
+//! | `stale_regions` | regions whose locations turned out to be stale |
 //! | `look_ups` | reads that many calls wait for, one at a time for each table |
+//! | `no_location` | why a row has no usable location |
 //! | `locator` | the region of a row, from the cache or from `hbase:meta` |
 //! | `pause` | the pauses between attempts |
 //! | `attempts` | one call's attempts within its deadline |
@@ -18,15 +22,19 @@
 //! cannot drop a fresher one; every wait ends at the caller's deadline.
 
 mod attempts;
+mod catalog;
 mod locator;
 mod look_ups;
 mod master;
 mod master_address;
 mod meta;
+mod no_location;
 mod pause;
 mod proofs;
 mod region_cache;
 mod registry;
+mod staggered;
+mod stale_regions;
 #[cfg(feature = "kerberos")]
 mod token_choice;
 
@@ -82,8 +90,9 @@ impl Cluster {
     ) -> Self {
         let rpc = Arc::new(RpcClient::new(&config, connector));
         let registry = Arc::new(registry::Registry::new(&config, Arc::clone(&rpc)));
+        let catalog = catalog::Catalog::new(&config, Arc::clone(&registry), Arc::clone(&rpc));
         Self {
-            locator: locator::Locator::new(Arc::clone(&registry), Arc::clone(&rpc)),
+            locator: locator::Locator::new(catalog),
             #[cfg(feature = "kerberos")]
             registry: Arc::clone(&registry),
             master: MasterAddress::new(registry),
@@ -192,7 +201,7 @@ impl Cluster {
     pub(crate) fn forget_after(&self, recovery: Recovery, location: &RegionLocation) {
         match recovery {
             Recovery::Relocate | Recovery::RelocateOnUnknown => self.locator.forget(location),
-            Recovery::ForgetServer => self.locator.forget_server(&location.server),
+            Recovery::ForgetServer => self.locator.forget_server(location),
             _ => {}
         }
     }

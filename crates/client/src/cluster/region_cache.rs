@@ -38,7 +38,7 @@ impl RegionLocation {
     }
 
     /// Returns whether the server has the region or one of its replicas.
-    fn is_on(&self, server: &ServerName) -> bool {
+    pub(super) fn is_on(&self, server: &ServerName) -> bool {
         self.server == *server || self.replicas.iter().any(|(_, other)| other == server)
     }
 
@@ -83,13 +83,10 @@ impl TableRegions {
         }
     }
 
-    /// Returns the number of regions that were removed.
-    fn remove_server(&mut self, server: &ServerName) -> usize {
+    fn remove_server(&mut self, server: &ServerName) -> Vec<Arc<RegionLocation>> {
         let starts = self.by_server.remove(server).unwrap_or_default();
-        for start in &starts {
-            self.by_start_key.remove(start);
-        }
-        starts.len()
+        let removed = starts.iter().filter_map(|start| self.by_start_key.remove(start));
+        removed.collect()
     }
 }
 
@@ -176,14 +173,15 @@ impl RegionCache {
         }
     }
 
-    /// Forgets all regions of this start of a server.
-    pub(super) fn forget_server(&self, server: &ServerName) {
-        let removed: usize = self
-            .write()
+    /// Forgets all regions of this start of a server, and returns their locations.
+    pub(super) fn forget_server(&self, server: &ServerName) -> Vec<Arc<RegionLocation>> {
+        let mut tables = self.write();
+        let removed: Vec<_> = tables
             .values_mut()
-            .map(|known| known.remove_server(server))
-            .sum();
-        CACHE_EVICTIONS.count_many(removed, || ["server"]);
+            .flat_map(|known| known.remove_server(server))
+            .collect();
+        CACHE_EVICTIONS.count_many(removed.len(), || ["server"]);
+        removed
     }
 }
 

@@ -8,7 +8,7 @@ use std::{env, path::Path, str::FromStr, time::Duration};
 #[cfg(feature = "tls")]
 use super::tls_keys;
 use super::{
-    ClusterAddress, Config,
+    ClusterAddress, Config, MetaReplicaMode,
     expand::expand,
     properties::Properties,
     times::{LONGEST, bounded},
@@ -107,6 +107,10 @@ fn config(properties: Properties) -> Result<Config> {
     let get = get.map_or_else(|| config.primary_get_timeout(), Duration::from_micros);
     let scan = scan.map_or_else(|| config.primary_scan_timeout(), Duration::from_micros);
     config = config.with_primary_call_timeouts(get, scan);
+    config = config.with_meta_replicas(site.meta_replicas()?);
+    if let Some(micros) = site.number("hbase.client.meta.replica.scan.timeout")? {
+        config = config.with_meta_replica_timeout(Duration::from_micros(micros));
+    }
     if let Some(bytes) = site.number::<i64>("hbase.client.keyvalue.maxsize")? {
         // In HBase, zero or less means no limit.
         config.max_cell_size = usize::try_from(bytes)
@@ -192,6 +196,20 @@ impl Site {
             Ok(0) | Err(_) => LONGEST,
             Ok(millis) => bounded(Duration::from_millis(millis)),
         }))
+    }
+
+    /// Returns which replicas of `hbase:meta` are read. The older switch counts where the mode is none.
+    fn meta_replicas(&self) -> Result<MetaReplicaMode> {
+        const MODE: &str = "hbase.locator.meta.replicas.mode";
+        let mode = self.text(MODE)?.map_or(Ok(MetaReplicaMode::None), |mode| {
+            mode.parse()
+                .map_err(|error: Error| error.at_operation(format!("hbase-site.xml: {MODE}")))
+        })?;
+        let hedged = self.text("hbase.meta.replicas.use")?;
+        match hedged.is_some_and(|hedged| hedged.eq_ignore_ascii_case("true")) {
+            true if mode == MetaReplicaMode::None => Ok(MetaReplicaMode::HedgedRead),
+            _ => Ok(mode),
+        }
     }
 
     /// Rejects clusters with security settings that this client does not support.
@@ -326,7 +344,7 @@ const ALWAYS_ON: [(&str, &str); 2] = [
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
-const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
     (
         "hbase.client.retries.number",
         "the operation timeout bounds attempts here, not their number",
@@ -335,8 +353,6 @@ const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
     ("hbase.client.meta.operation.timeout", LIKE_OTHERS),
     ("hbase.client.meta.read.rpc.timeout", LIKE_OTHERS),
     ("hbase.client.meta.scanner.timeout.period", LIKE_OTHERS),
-    ("hbase.meta.replicas.use", PRIMARY_OF_META),
-    ("hbase.locator.meta.replicas.mode", PRIMARY_OF_META),
     ("hbase.client.write.buffer", WRITER_OPTIONS),
     ("hbase.client.max.total.tasks", CALLS_IN_FLIGHT),
     ("hbase.client.max.perserver.tasks", CALLS_IN_FLIGHT),
@@ -366,7 +382,6 @@ const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
 ];
 const RETRIES_ARE_EVENTS: &str = "each retry is an event of the log here";
 const LIKE_OTHERS: &str = "calls of hbase:meta have the timeouts of other calls here";
-const PRIMARY_OF_META: &str = "hbase:meta is read from its primary replica here";
 const WRITER_OPTIONS: &str = "WriterOptions sets the memory of a bulk write here";
 const CALLS_IN_FLIGHT: &str = "calls in flight follow the answers of the servers here";
 const SILENT_PEERS: &str = "a silent connection is found by pings here";
@@ -407,6 +422,24 @@ mod tests {
         assert_eq!(config.operation_timeout(), Duration::from_secs(60));
     }
 
+    #[rstest]
+    #[case(&[], MetaReplicaMode::None)]
+    #[case(&[("hbase.meta.replicas.use", "true")], MetaReplicaMode::HedgedRead)]
+    #[case(&[("hbase.meta.replicas.use", "true"), ("hbase.locator.meta.replicas.mode", "None")], MetaReplicaMode::HedgedRead)]
+    #[case(&[("hbase.meta.replicas.use", "true"), ("hbase.locator.meta.replicas.mode", "loadbalance")], MetaReplicaMode::LoadBalance)]
+    #[case(&[("hbase.locator.meta.replicas.mode", "HedgedRead")], MetaReplicaMode::HedgedRead)]
+    fn reads_the_replicas_of_meta(#[case] properties: &[(&str, &str)], #[case] mode: MetaReplicaMode) {
+        let mut all = vec![
+            ("hbase.masters", "m1"),
+            ("hbase.client.meta.replica.scan.timeout", "2500"),
+        ];
+        all.extend(properties);
+        let config = Config::from_hbase_site(&site(&all)).unwrap();
+        assert_eq!(config.meta_replicas(), mode);
+        assert_eq!(config.meta_replica_timeout(), Duration::from_micros(2500));
+        assert_eq!(config.warnings(), [""; 0]);
+    }
+
     #[cfg(feature = "zookeeper")]
     #[test]
     fn finds_the_quorum_by_default_and_prefers_the_clients_own() {
@@ -436,6 +469,7 @@ mod tests {
         "&who;"
     )]
     #[case(&site(&[("hbase.rpc.timeout", "soon")]), "\"soon\"")]
+    #[case(&site(&[("hbase.locator.meta.replicas.mode", "Some")]), "\"Some\"")]
     #[case(&site(&[("hbase.zookeeper.property.clientPort", "99999")]), "\"99999\"")]
     #[cfg_attr(
         not(feature = "kerberos"),

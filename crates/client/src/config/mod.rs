@@ -5,6 +5,7 @@
 mod address;
 mod expand;
 mod hbase_site;
+mod meta_replicas;
 mod properties;
 #[cfg(feature = "kerberos")]
 mod security;
@@ -20,6 +21,7 @@ use std::{env, path::Path, time::Duration};
 
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
+pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]
 pub use security::{Kerberos, Protection, TicketSource};
@@ -57,6 +59,8 @@ use crate::{
 /// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
 /// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
 /// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.primaryCallTimeout.scan` |
+/// | [replicas of `hbase:meta`](Self::with_meta_replicas) | none | `hbase.locator.meta.replicas.mode`, else `hbase.meta.replicas.use` |
+/// | [meta replica timeout](Self::with_meta_replica_timeout) | 1 s | `hbase.client.meta.replica.scan.timeout` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
@@ -113,6 +117,8 @@ pub struct Config {
     scan_caching: Option<u32>,
     primary_get_timeout: Duration,
     primary_scan_timeout: Duration,
+    meta_replicas: MetaReplicaMode,
+    meta_replica_timeout: Duration,
     max_cell_size: usize,
     max_frame_size: usize,
     coalescing: bool,
@@ -146,6 +152,8 @@ impl Config {
             scan_caching: None,
             primary_get_timeout: Duration::from_millis(10),
             primary_scan_timeout: Duration::from_secs(1),
+            meta_replicas: MetaReplicaMode::None,
+            meta_replica_timeout: Duration::from_secs(1),
             max_cell_size: 10 << 20,
             max_frame_size: 256 << 20,
             coalescing: true,
@@ -415,6 +423,39 @@ impl Config {
     pub fn with_primary_call_timeouts(mut self, get: Duration, scan: Duration) -> Self {
         self.primary_get_timeout = get.min(LONGEST);
         self.primary_scan_timeout = scan.min(LONGEST);
+        self
+    }
+
+    /// Returns which replicas of `hbase:meta` lookups of regions read.
+    #[must_use]
+    pub fn meta_replicas(&self) -> MetaReplicaMode {
+        self.meta_replicas
+    }
+
+    /// Sets which replicas of `hbase:meta` lookups of regions read. The default is the primary alone.
+    ///
+    /// A replica can be behind. Its answer counts only if it has the location of the row: the primary
+    /// decides that a table does not exist, or that a region is not served. If a server refuses a call,
+    /// because the location was stale, the location of that region comes from the primary for the
+    /// next minute. [`Admin::regions`](crate::Admin::regions) and other reads of all regions of a table, and the
+    /// states of tables, always come from the primary.
+    #[must_use]
+    pub fn with_meta_replicas(mut self, mode: MetaReplicaMode) -> Self {
+        self.meta_replicas = mode;
+        self
+    }
+
+    /// Returns how long a lookup waits for a replica of `hbase:meta` before it asks another one too.
+    #[must_use]
+    pub fn meta_replica_timeout(&self) -> Duration {
+        self.meta_replica_timeout
+    }
+
+    /// Sets how long a lookup waits for a replica of `hbase:meta`, the primary included, before it
+    /// asks another one too.
+    #[must_use]
+    pub fn with_meta_replica_timeout(mut self, timeout: Duration) -> Self {
+        self.meta_replica_timeout = timeout.min(LONGEST);
         self
     }
 

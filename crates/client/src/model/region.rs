@@ -58,13 +58,20 @@ impl RegionInfo {
         }
     }
 
-    /// Returns a replica of this region, which has a name of its own. The table must not be
-    /// `hbase:meta`.
+    /// Returns a replica of this region, which has a name of its own.
     pub(crate) fn replica(&self, id: u16) -> Self {
-        // The names of `RegionInfo.createRegionName`: the digest is that of all before it.
+        let suffix = format!("_{id:04X}");
+        // The names of `RegionInfo.createRegionName`: that of `hbase:meta` has no digest, and in
+        // others the digest is that of all before it.
+        if self.table == TableName::meta() {
+            return Self {
+                name: [&self.name[..], suffix.as_bytes()].concat().into(),
+                ..self.clone()
+            };
+        }
         let encoded = self.encoded_name().len() + b"..".len();
         let prefix = &self.name[..self.name.len().saturating_sub(encoded)];
-        let prefix = [prefix, format!("_{id:04X}").as_bytes()].concat();
+        let prefix = [prefix, suffix.as_bytes()].concat();
         let digest = format!(".{:x}.", md5::compute(&prefix));
         Self {
             name: [&prefix[..], digest.as_bytes()].concat().into(),
@@ -144,6 +151,11 @@ mod tests {
             (replica.start_key, replica.end_key),
             (primary.start_key, primary.end_key)
         );
+    }
+
+    #[test]
+    fn replica_of_meta_has_a_name_without_a_digest() {
+        assert_eq!(RegionInfo::meta().replica(2).name, "hbase:meta,,1_0002");
     }
 
     #[test]

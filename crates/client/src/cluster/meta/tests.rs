@@ -111,13 +111,15 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
     };
     let config = Config::from_uri("hbase+rpc://meta:1").unwrap();
     let rpc = Arc::new(RpcClient::new(&config, Arc::new(meta)));
-    let server = HostPort {
-        host: "meta".into(),
-        port: 1,
+    let location = RegionLocation {
+        region: RegionInfo::meta(),
+        server: ServerName::new("meta", 1, 1),
+        open_sequence: 0,
+        replicas: Vec::new(),
     };
     let reader = MetaReader {
         rpc: &rpc,
-        server: &server,
+        location: &location,
         deadline: Instant::now() + std::time::Duration::from_secs(10),
     };
     let found = reader

@@ -1,7 +1,6 @@
 //! The registry: the cluster's own record of where `hbase:meta` and the active master are.
 
 mod rpc;
-mod staggered;
 mod wanted;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
@@ -17,12 +16,12 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
-use self::wanted::Wanted;
-use super::pause;
+use self::wanted::{Found, Wanted};
+use super::{pause, region_cache::RegionLocation};
 use crate::{
     config::{ClusterAddress, Config},
     error::{Error, ErrorKind, Result},
-    model::ServerName,
+    model::{RegionInfo, ServerName},
     rpc::RpcClient,
 };
 
@@ -74,14 +73,20 @@ impl Registry {
         self.reached.load(Ordering::Relaxed)
     }
 
-    /// Returns the server of `hbase:meta`.
-    pub(super) async fn meta_server(&self, deadline: Instant) -> Result<ServerName> {
-        self.ask(Wanted::MetaServer, deadline).await
+    /// Returns the location of `hbase:meta`, with its replicas if they are wanted.
+    pub(super) async fn meta_location(&self, replicas: bool, deadline: Instant) -> Result<RegionLocation> {
+        let Found { server, replicas } = self.ask(Wanted::Meta { replicas }, deadline).await?;
+        Ok(RegionLocation {
+            region: RegionInfo::meta(),
+            server,
+            open_sequence: 0,
+            replicas,
+        })
     }
 
     /// Returns the active master.
     pub(super) async fn active_master(&self, deadline: Instant) -> Result<ServerName> {
-        self.ask(Wanted::ActiveMaster, deadline).await
+        Ok(self.ask(Wanted::ActiveMaster, deadline).await?.server)
     }
 
     /// Returns the hint for an address that does not answer, after a check of it in the time that
@@ -116,12 +121,12 @@ impl Registry {
             .await
     }
 
-    async fn ask(&self, wanted: Wanted, callers_deadline: Instant) -> Result<ServerName> {
+    async fn ask(&self, wanted: Wanted, callers_deadline: Instant) -> Result<Found> {
         let operation = match wanted {
-            Wanted::MetaServer => "finding hbase:meta",
+            Wanted::Meta { .. } => "finding hbase:meta",
             Wanted::ActiveMaster => "finding the active master",
         };
-        let ask = |deadline| -> BoxFuture<'_, Result<ServerName>> {
+        let ask = |deadline| -> BoxFuture<'_, Result<Found>> {
             match &self.source {
                 #[cfg(feature = "zookeeper")]
                 Source::ZooKeeper(zookeeper) => Box::pin(zookeeper.ask(wanted, deadline)),
@@ -197,7 +202,7 @@ mod tests {
         let registry = Registry::new(&config, rpc);
         let began = Instant::now();
         let error = registry
-            .meta_server(began + Duration::from_millis(300))
+            .meta_location(false, began + Duration::from_millis(300))
             .await
             .unwrap_err();
         assert!(

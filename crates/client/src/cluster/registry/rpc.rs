@@ -10,7 +10,10 @@ use tokio::time::Instant;
 #[cfg(feature = "kerberos")]
 use tokio::time::timeout_at;
 
-use super::{staggered, wanted::Wanted};
+use super::{
+    super::staggered,
+    wanted::{Found, MAX_REPLICAS, Wanted},
+};
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
@@ -43,7 +46,7 @@ impl RpcRegistry {
     }
 
     /// Queries the servers in random order, a few at a time. The first answer decides.
-    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
+    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<Found> {
         let mut servers = self.configured.clone();
         fastrand::shuffle(&mut servers);
         servers.extend(
@@ -61,7 +64,7 @@ impl RpcRegistry {
         };
         match staggered::first_answer(servers, FAN_OUT, PATIENCE, query).await {
             Ok((found, server)) => {
-                self.learn(&found, server);
+                self.learn(&found.server, server);
                 Ok(found)
             }
             Err(failures) => Err(no_answer(failures)),
@@ -96,29 +99,29 @@ impl RpcRegistry {
         server: &HostPort,
         wanted: Wanted,
         deadline: Instant,
-    ) -> Result<Option<ServerName>, CallError> {
-        let name = match wanted {
-            Wanted::MetaServer => {
+    ) -> Result<Option<Found>, CallError> {
+        let bad_answer = |why: convert::ConvertError| CallError::BadAnswer(why.to_string().into());
+        let (name, replicas) = match wanted {
+            Wanted::Meta { replicas } => {
                 let request = pb::GetMetaRegionLocationsRequest {};
                 let call = self.call(server, "GetMetaRegionLocations", &request, deadline);
                 let (answer, _): (pb::GetMetaRegionLocationsResponse, _) = self.rpc.call(call).await?;
-                // The default replica comes first; the others may be outdated.
-                answer
-                    .meta_locations
-                    .into_iter()
-                    .find(|location| location.region_info.replica_id.unwrap_or(0) == 0)
-                    .and_then(|location| location.server_name)
+                meta_servers(answer.meta_locations, replicas)
             }
             Wanted::ActiveMaster => {
                 let request = pb::GetActiveMasterRequest {};
                 let call = self.call(server, "GetActiveMaster", &request, deadline);
                 let (answer, _): (pb::GetActiveMasterResponse, _) = self.rpc.call(call).await?;
-                answer.server_name
+                (answer.server_name, Vec::new())
             }
         };
-        name.map(|name| convert::server_name(&name))
-            .transpose()
-            .map_err(|why| CallError::BadAnswer(why.to_string().into()))
+        let Some(name) = name else {
+            return Ok(None);
+        };
+        Ok(Some(Found {
+            server: convert::server_name(&name).map_err(bad_answer)?,
+            replicas,
+        }))
     }
 
     fn call<'a, M>(
@@ -139,6 +142,26 @@ impl RpcRegistry {
             limit: AttemptLimit::new(deadline, true),
         }
     }
+}
+
+/// Returns the server of the default replica, which may be missing, and those of the others.
+fn meta_servers(
+    locations: Vec<pb::RegionLocation>,
+    replicas: bool,
+) -> (Option<pb::ServerName>, Vec<(u16, ServerName)>) {
+    let (mut primary, mut others) = (None, Vec::new());
+    for location in locations {
+        let id = location.region_info.replica_id.unwrap_or(0);
+        match (u16::try_from(id), location.server_name) {
+            (Ok(0), server) => primary = primary.or(server),
+            // A replica that can't be read is not there.
+            (Ok(id @ 1..=MAX_REPLICAS), Some(server)) if replicas => {
+                others.extend(convert::server_name(&server).map(|server| (id, server)));
+            }
+            _ => {}
+        }
+    }
+    (primary, others)
 }
 
 /// Describes the last failure of a server. Servers that do not know the answer are reported only if
@@ -201,6 +224,37 @@ mod tests {
         (RpcRegistry::new(servers, Arc::new(rpc)), dialled)
     }
 
+    #[test]
+    fn replicas_are_read_only_if_they_are_wanted() {
+        let location = |replica_id, server_name| pb::RegionLocation {
+            region_info: pb::RegionInfo {
+                replica_id,
+                ..convert::region_info_message(&crate::model::RegionInfo::meta())
+            },
+            server_name,
+            seq_num: 0,
+        };
+        let server = |port| convert::server_name_message(&ServerName::new("a", port, 1));
+        let locations = vec![
+            location(Some(2), Some(server(3))),
+            location(Some(1), None),
+            location(Some(-1), Some(server(4))),
+            location(Some(17), Some(server(5))),
+            location(None, Some(server(1))),
+        ];
+        let primary = Some(server(1));
+        let (found, replicas) = meta_servers(locations.clone(), true);
+        assert_eq!(
+            (&found, replicas),
+            (&primary, vec![(2, ServerName::new("a", 3, 1))])
+        );
+        assert_eq!(meta_servers(locations, false), (primary, Vec::new()));
+        assert_eq!(
+            meta_servers(vec![location(Some(1), Some(server(2)))], true).0,
+            None
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn configured_servers_are_asked_before_those_that_were_learnt() {
         let (registry, dialled) = silent_registry();
@@ -213,7 +267,10 @@ mod tests {
             registry.learn(&found, HostPort::parse("a:7", 1).unwrap());
         }
         let deadline = Instant::now() + Duration::from_secs(8);
-        registry.ask(Wanted::MetaServer, deadline).await.unwrap_err();
+        registry
+            .ask(Wanted::Meta { replicas: true }, deadline)
+            .await
+            .unwrap_err();
         let mut dialled = dialled.lock().unwrap().clone();
         assert_eq!(dialled.split_off(4), [7, 9]);
         dialled.sort_unstable();
@@ -224,7 +281,7 @@ mod tests {
     async fn silent_servers_do_not_keep_the_others_from_being_asked() {
         let (registry, dialled) = silent_registry();
         let deadline = Instant::now() + Duration::from_secs(8);
-        let answer = registry.ask(Wanted::MetaServer, deadline).await;
+        let answer = registry.ask(Wanted::Meta { replicas: true }, deadline).await;
         assert!(answer.unwrap_err().is_retryable());
         let mut dialled = dialled.lock().unwrap().clone();
         dialled.sort_unstable();

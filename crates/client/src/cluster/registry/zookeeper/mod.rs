@@ -9,7 +9,10 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 use self::session::{Session, SessionError};
-use super::{staggered, wanted::Wanted};
+use super::{
+    super::staggered,
+    wanted::{Found, MAX_REPLICAS, Wanted},
+};
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
@@ -31,7 +34,8 @@ pub(super) struct ZooKeeperRegistry {
 
 /// What a server of the quorum knows of a znode.
 enum Answer {
-    Data(Bytes),
+    /// The data of the znode, and of those of the replicas in order.
+    Data(Bytes, Vec<Bytes>),
     NoNode,
     /// The parent of all of HBase's znodes does not exist either.
     NoParent,
@@ -59,44 +63,53 @@ impl ZooKeeperRegistry {
         }
     }
 
-    /// Reads the znode of a server.
-    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
-        let name = match wanted {
-            Wanted::MetaServer => "meta-region-server",
-            Wanted::ActiveMaster => "master",
+    /// Reads the znode of a server, and if they are wanted those of its replicas.
+    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<Found> {
+        let (name, replicas) = match wanted {
+            Wanted::Meta { replicas: true } => ("meta-region-server", MAX_REPLICAS),
+            Wanted::Meta { replicas: false } => ("meta-region-server", 0),
+            Wanted::ActiveMaster => ("master", 0),
         };
-        let (path, data) = self.read_znode(name, deadline).await?;
+        let (path, data, replicas) = self.read_znode(name, replicas, deadline).await?;
         let server = match wanted {
-            Wanted::MetaServer => {
+            Wanted::Meta { .. } => {
                 znode::decode_znode(data).map(|message: pb::MetaRegionServer| message.server)
             }
             Wanted::ActiveMaster => znode::decode_znode(data).map(|message: pb::Master| message.master),
         }
         .map_err(|error| broken(&path, &error))?;
-        convert::server_name(&server).map_err(|error| broken(&path, &error))
+        Ok(Found {
+            server: convert::server_name(&server).map_err(|error| broken(&path, &error))?,
+            replicas: (1..).zip(replicas).filter_map(replica_in).collect(),
+        })
     }
 
     /// Reads the id of the cluster.
     #[cfg(feature = "kerberos")]
     pub(super) async fn cluster_id(&self, deadline: Instant) -> Result<String> {
-        let (path, data) = self.read_znode("hbaseid", deadline).await?;
+        let (path, data, _) = self.read_znode("hbaseid", 0, deadline).await?;
         znode::decode_znode(data)
             .map(|message: pb::ClusterId| message.cluster_id)
             .map_err(|error| broken(&path, &error))
     }
 
-    /// Reads a znode of HBase, and returns its path and its data. Queries the servers of the quorum in
-    /// random order. The first answer decides.
-    async fn read_znode(&self, name: &str, deadline: Instant) -> Result<(String, Bytes)> {
+    /// Reads a znode of HBase, and returns its path, its data, and those of up to so many replicas.
+    /// Queries the servers of the quorum in random order. The first answer decides.
+    async fn read_znode(
+        &self,
+        name: &str,
+        replicas: u16,
+        deadline: Instant,
+    ) -> Result<(String, Bytes, Vec<Bytes>)> {
         let path = format!("{}/{name}", self.znode.trim_end_matches('/'));
         let mut hosts = self.quorum.clone();
         fastrand::shuffle(&mut hosts);
         let left = deadline.saturating_duration_since(Instant::now());
         // A server that never answers must leave time for all others.
         let each = left / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
-        let query = |host| self.query(host, &path, each);
+        let query = |host| self.query(host, &path, replicas, each);
         match staggered::first_answer(hosts, 1, PATIENCE.min(each), query).await {
-            Ok(Answer::Data(data)) => Ok((path, data)),
+            Ok(Answer::Data(data, replicas)) => Ok((path, data, replicas)),
             Ok(Answer::NoNode) => Err(Error::new(
                 ErrorKind::Unreachable,
                 format!("znode {path} does not exist (yet)"),
@@ -118,17 +131,40 @@ impl ZooKeeperRegistry {
     }
 
     /// Queries one server, within a time limit for all steps.
-    async fn query(&self, host: HostPort, path: &str, limit: Duration) -> Result<Answer, NoAnswer> {
-        let read = timeout(limit, self.read(&host, path, limit)).await;
+    async fn query(
+        &self,
+        host: HostPort,
+        path: &str,
+        replicas: u16,
+        limit: Duration,
+    ) -> Result<Answer, NoAnswer> {
+        let read = timeout(limit, self.read(&host, path, replicas, limit)).await;
         read.unwrap_or(Err(Failure::Silent(limit)))
             .map_err(|why| NoAnswer { host, why })
     }
 
-    async fn read(&self, host: &HostPort, path: &str, limit: Duration) -> Result<Answer, Failure> {
+    /// Reads a znode, and those of at most this many replicas. A failure between them leaves the
+    /// replicas behind it out.
+    async fn read(
+        &self,
+        host: &HostPort,
+        path: &str,
+        replicas: u16,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
         let stream = rpc::dial_tcp(host).await.map_err(Failure::Dial)?;
         let mut session = Session::open(stream, limit).await?;
         let answer = match session.data(path).await? {
-            Some(data) => Answer::Data(data),
+            Some(data) => {
+                let mut others = Vec::new();
+                for id in 1..=replicas {
+                    let Ok(Some(data)) = session.data(&format!("{path}-{id}")).await else {
+                        break;
+                    };
+                    others.push(data);
+                }
+                Answer::Data(data, others)
+            }
             // The parent distinguishes a wrong path from a cluster that is still starting.
             None => match session.exists(&self.znode).await? {
                 true => Answer::NoNode,
@@ -146,6 +182,14 @@ fn broken(path: &str, why: &dyn fmt::Display) -> Error {
         ErrorKind::Protocol,
         format!("znode {path} does not hold what HBase keeps there: {why}"),
     )
+}
+
+/// Decodes the znode of a replica of `hbase:meta`. Returns `None` unless the replica is served.
+fn replica_in((id, data): (u16, Bytes)) -> Option<(u16, ServerName)> {
+    let replica: pb::MetaRegionServer = znode::decode_znode(data).ok()?;
+    let server = convert::server_name(&replica.server).ok()?;
+    let open = i32::from(pb::region_state::State::Open);
+    (replica.state.unwrap_or(open) == open).then_some((id, server))
 }
 
 /// Describes the failures of all servers of a quorum.

@@ -34,6 +34,9 @@ enum Script {
     Ends(&'static [u8]),
     /// It opens a session, and has the znode.
     Serves,
+    /// It opens a session, and has `hbase:meta` with this many replicas, of which each second one is
+    /// not served.
+    HasReplicas(u16),
     /// It opens a session, and all requests fail with this code.
     Fails(i32),
     /// It opens a session, and has the parent znode alone.
@@ -104,6 +107,7 @@ async fn serve(mut stream: TcpStream, script: Script) -> io::Result<()> {
             Leaves => return Ok(()),
             Fails(code) => code,
             HasParent if !exists => NO_NODE,
+            HasReplicas(replicas) if replica(&request) > replicas => NO_NODE,
             _ => 0,
         };
         let xid = match script {
@@ -113,7 +117,10 @@ async fn serve(mut stream: TcpStream, script: Script) -> io::Result<()> {
         let mut reply = [&xid[..], &[0; 8], &code.to_be_bytes()].concat();
         if code == 0 {
             if !exists {
-                let data = master();
+                let data = match script {
+                    HasReplicas(_) => meta(replica(&request)),
+                    _ => master(),
+                };
                 reply.extend((data.len() as i32).to_be_bytes());
                 reply.extend(data);
             }
@@ -122,6 +129,27 @@ async fn serve(mut stream: TcpStream, script: Script) -> io::Result<()> {
         stream.write_u32(reply.len() as u32).await?;
         stream.write_all(&reply).await?;
     }
+}
+
+/// Returns the number at the end of the path of a request, or 0.
+fn replica(request: &[u8]) -> u16 {
+    // The path is followed by the flag of a watch.
+    let path = std::str::from_utf8(&request[12..request.len() - 1]).unwrap();
+    path.rsplit('-').next().unwrap().parse().unwrap_or(0)
+}
+
+fn meta(replica: u16) -> Vec<u8> {
+    use pb::region_state::State;
+    let state = match replica % 2 {
+        0 => State::Open,
+        _ => State::Opening,
+    };
+    let message = pb::MetaRegionServer {
+        server: convert::server_name_message(&ServerName::new("m", 1 + replica, 1)),
+        rpc_version: None,
+        state: Some(state.into()),
+    };
+    [b"PBUF", &message.encode_to_vec()[..]].concat()
 }
 
 fn master() -> Vec<u8> {
@@ -147,7 +175,7 @@ async fn start(scripts: &[Script]) -> (Vec<Server>, ZooKeeperRegistry) {
 
 async fn ask(registry: &ZooKeeperRegistry) -> Result<ServerName> {
     let deadline = Instant::now() + Duration::from_secs(3);
-    registry.ask(Wanted::ActiveMaster, deadline).await
+    Ok(registry.ask(Wanted::ActiveMaster, deadline).await?.server)
 }
 
 async fn refusal(script: Script) -> Error {
@@ -164,6 +192,27 @@ async fn the_znode_is_read_and_the_session_closed() {
         tokio::task::yield_now().await;
     }
     assert_eq!(servers[0].accepted(), 1);
+}
+
+#[tokio::test]
+async fn replicas_of_meta_are_read_only_if_they_are_wanted() {
+    for (there, wanted, ids) in [
+        (0, true, vec![]),
+        (5, true, vec![2, 4]),
+        (100, true, vec![2, 4, 6, 8, 10, 12, 14, 16]),
+        (5, false, vec![]),
+    ] {
+        let (servers, registry) = start(&[HasReplicas(there)]).await;
+        let deadline = Instant::now() + Duration::from_secs(3);
+        let found = registry
+            .ask(Wanted::Meta { replicas: wanted }, deadline)
+            .await
+            .unwrap();
+        let replicas = ids.into_iter().map(|id| (id, ServerName::new("m", 1 + id, 1)));
+        assert_eq!(found.server.port, 1);
+        assert_eq!(found.replicas, replicas.collect::<Vec<_>>());
+        assert_eq!(servers[0].accepted(), 1);
+    }
 }
 
 #[tokio::test]
@@ -235,7 +284,7 @@ async fn silent_servers_leave_time_for_the_others() {
     for _ in 0..4 {
         let deadline = Instant::now() + Duration::from_millis(600);
         let found = registry.ask(Wanted::ActiveMaster, deadline).await;
-        assert_eq!(found.unwrap().host, "m");
+        assert_eq!(found.unwrap().server.host, "m");
     }
     assert!(began.elapsed() < Duration::from_millis(2400));
     assert_eq!(servers[2].accepted(), 4);
