@@ -203,6 +203,47 @@ async fn next_ends_in_time_if_answers_have_no_rows() {
 }
 
 #[rstest]
+#[case::forward(false)]
+#[case::reversed(true)]
+#[tokio::test(start_paused = true)]
+async fn cursor_moves_while_a_scan_finds_no_row(#[case] reversed: bool) {
+    let latency = Latency {
+        answer: SECOND..2 * SECOND,
+        ..Latency::NONE
+    };
+    let hbase = FakeHBase::builder().latency(latency).build();
+    let table = ten_rows(&hbase).await.unwrap();
+    hbase.fault(Call::Scan.on("t").heartbeat_after(1));
+    let scan = match reversed {
+        false => Scan::new(),
+        true => Scan::new().reversed(),
+    };
+    let scan = scan.column("f", "absent");
+    let mut scanner = table.scan(scan).unwrap();
+    assert_eq!(scanner.cursor(), None);
+    let mut cursors = Vec::new();
+    while timeout(SECOND, scanner.next()).await.is_err() {
+        cursors.extend(scanner.cursor().cloned());
+    }
+    assert_eq!(scanner.cursor(), None, "the scan has ended");
+    cursors.dedup();
+    assert!(cursors.len() >= 9, "{cursors:?}");
+    assert!(
+        cursors.is_sorted_by(|one, next| (one < next) != reversed),
+        "{cursors:?}"
+    );
+
+    // With one row in each answer, the cursor is at the row that was returned last.
+    let mut scanner = table.scan(Scan::new()).unwrap();
+    for _ in 0..3 {
+        next(&mut scanner).await.unwrap();
+    }
+    let cursor = scanner.cursor().unwrap().clone();
+    let mut continued = table.scan(Scan::new().start_row(cursor)).unwrap();
+    assert_eq!(rest(&mut continued).await.unwrap(), [2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[rstest]
 #[case::opening(1)]
 #[case::ahead(2)]
 fn dropped_scanner_is_closed_after_the_call_in_flight(#[case] slow: u64) {

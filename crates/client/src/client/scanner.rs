@@ -1,8 +1,10 @@
 //! Rows in order, over all regions of a table. `parallel` reads several regions at the same time, in
 //! any order. `at_once` scans one region and never continues in another. `parts` returns rows that
-//! are too wide to be held whole; `lease` keeps a scanner open; `metrics` counts.
+//! are too wide to be held whole; `lease` keeps a scanner open; `metrics` counts; `cursor` says how
+//! far a scan has come.
 
 mod at_once;
+mod cursor;
 mod lease;
 mod limit;
 mod metrics;
