@@ -97,6 +97,11 @@ impl Group {
                 "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
             )));
         }
+        if mutation.has_times() {
+            return Err(mutation.in_context(Error::invalid(
+                "a timestamp or time range of an increment or append in a transaction, which chooses timestamps itself",
+            )));
+        }
         if self.partition.reserves(mutation.row()) {
             return Err(mutation.in_context(Error::invalid(
                 "the row is reserved for the records of transactions",
@@ -242,6 +247,11 @@ impl Group {
 /// Refuses a condition that can't be part of any transaction of this table.
 pub(super) fn check_condition(condition: &Condition, terms: &Terms) -> Result<()> {
     condition.check()?;
+    if condition.has_time_range() {
+        return Err(condition.in_context(Error::invalid(
+            "a time range of a condition in a transaction, which compares newest versions",
+        )));
+    }
     check_families(condition.families(), terms).map_err(|error| condition.in_context(error))
 }
 

@@ -53,6 +53,16 @@ async fn check_all(table: &Table) {
     }
 }
 
+async fn check_existence(table: &Table) {
+    let order = order();
+    let gets = order.iter().map(|number| Get::new(row(*number)));
+    let exist = table.exists_many(gets).await.unwrap();
+    assert_eq!(exist.len(), ROWS);
+    for (number, exists) in order.into_iter().zip(exist) {
+        assert_eq!(exists, number % 7 != 0, "{number}");
+    }
+}
+
 async fn watched() -> (Spy, Connection) {
     let (connection, spy) = spied().await;
     (spy, connection)
@@ -68,6 +78,8 @@ async fn get_many_reads_eight_regions_in_order_after_a_split() {
     let before = spy.multi_calls();
     check_all(&table).await;
     assert_eq!(spy.multi_calls(), before + 2);
+    check_existence(&table).await;
+    assert_eq!(spy.multi_calls(), before + 4);
 
     // The split is not in the client's cache; its first call finds the region gone.
     shared.split_at(&connect().await, "1000").await;

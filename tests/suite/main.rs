@@ -16,6 +16,7 @@ mod batches;
 mod bulk;
 mod changes;
 mod check_and_mutate;
+mod check_many;
 mod client;
 mod compression;
 mod concurrency;

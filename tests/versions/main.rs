@@ -11,6 +11,7 @@ mod broken_tables;
 mod bulk;
 mod column_families;
 mod compression;
+mod conditional;
 mod differential;
 mod filters;
 mod latches;

@@ -6,6 +6,7 @@
 //! or give up, as for a single get.
 
 mod call;
+mod exists;
 
 use std::{
     borrow::Cow,
@@ -26,17 +27,21 @@ use crate::{
     error::{Error, Result},
     model::{Consistency, Get, RegionInfo, Row, ServerName, in_row},
     rpc::{AttemptLimit, CallError},
-    wire::convert,
+    wire::{convert, pb},
 };
-
-/// The name of the operation in errors.
-const NAME: &str = "get_many";
 
 /// A get, and its index in the caller's list.
 struct Wanted {
     place: usize,
     row: Bytes,
     message: Bytes,
+}
+
+/// The operation that gets belong to.
+#[derive(Clone, Copy)]
+struct ReadMany {
+    name: &'static str,
+    deadline: Instant,
 }
 
 /// Gets that are in one region according to the cache, in the order of their rows. Never empty.
@@ -72,7 +77,7 @@ pub enum GetAnswer {
 struct Reading<'a> {
     table: &'a Table,
     limits: Limits,
-    deadline: Instant,
+    operation: ReadMany,
     steps: FuturesUnordered<BoxFuture<'a, Step<'a>>>,
     answers: VecDeque<GetAnswer>,
 }
@@ -144,12 +149,23 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub async fn get_many(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Option<Row>>> {
+        self.read_many("get_many", gets, convert::get_message).await
+    }
+
+    /// Reads many rows, with gets of this form on the wire.
+    async fn read_many(
+        &self,
+        name: &'static str,
+        gets: impl IntoIterator<Item = Get>,
+        message: impl Fn(&Get) -> pb::Get,
+    ) -> Result<Vec<Option<Row>>> {
         let gets: Vec<Get> = gets.into_iter().collect();
         for get in &gets {
-            check(get).map_err(|error| error.at_operation(NAME).at_table(&self.name))?;
+            check(get).map_err(|error| error.at_operation(name).at_table(&self.name))?;
         }
         let mut rows = vec![None; gets.len()];
-        let mut reading = self.reading(gets, Limits::FEW, self.deadline());
+        let deadline = self.deadline();
+        let mut reading = self.reading(gets, message, Limits::FEW, ReadMany { name, deadline });
         while let Some(answer) = reading.next().await {
             match answer {
                 GetAnswer::Found(found) => {
@@ -172,16 +188,29 @@ impl Table {
         gets: Vec<Get>,
         deadline: Instant,
     ) -> impl Stream<Item = GetAnswer> + Send + '_ {
-        stream::unfold(self.reading(gets, Limits::SOON, deadline), async |mut reading| {
+        let name = "get_many";
+        let reading = self.reading(
+            gets,
+            convert::get_message,
+            Limits::SOON,
+            ReadMany { name, deadline },
+        );
+        stream::unfold(reading, async |mut reading| {
             let answer = reading.next().await?;
             Some((answer, reading))
         })
     }
 
-    fn reading(&self, gets: Vec<Get>, limits: Limits, deadline: Instant) -> Reading<'_> {
+    fn reading(
+        &self,
+        gets: Vec<Get>,
+        message: impl Fn(&Get) -> pb::Get,
+        limits: Limits,
+        operation: ReadMany,
+    ) -> Reading<'_> {
         let wanted = gets.into_iter().enumerate().map(|(place, get)| Wanted {
             place,
-            message: convert::get_message(&get).encode_to_vec().into(),
+            message: message(&get).encode_to_vec().into(),
             row: get.row,
         });
         let mut wanted: Vec<_> = wanted.collect();
@@ -189,20 +218,21 @@ impl Table {
         let reading = Reading {
             table: self,
             limits,
-            deadline,
+            operation,
             steps: FuturesUnordered::new(),
             answers: VecDeque::new(),
         };
-        if let Some(part) = self.part(wanted, reading.deadline) {
+        if let Some(part) = self.part(wanted, operation) {
             reading.place(part);
         }
         reading
     }
 
     /// Returns the gets as one part, or `None` if there are none.
-    fn part(&self, gets: Vec<Wanted>, deadline: Instant) -> Option<Part<'_>> {
+    fn part(&self, gets: Vec<Wanted>, operation: ReadMany) -> Option<Part<'_>> {
+        let ReadMany { name, deadline } = operation;
         let operation = Operation {
-            name: NAME,
+            name,
             table: &self.name,
             row: Cow::Owned(gets.first()?.row.clone()),
             kind: CallKind::Read,
@@ -215,27 +245,27 @@ impl Table {
     }
 
     /// Cuts a part at the end of its first region, and returns the rest, if there is one.
-    fn cut<'a>(&'a self, part: &mut Part<'a>, region: &RegionInfo, deadline: Instant) -> Option<Part<'a>> {
+    fn cut<'a>(&'a self, part: &mut Part<'a>, region: &RegionInfo, operation: ReadMany) -> Option<Part<'a>> {
         let inside = part.gets.partition_point(|get| region.contains(&get.row));
-        self.part(part.gets.split_off(inside.max(1)), deadline)
+        self.part(part.gets.split_off(inside.max(1)), operation)
     }
 
     /// Locates the regions of all rows of a part, cuts the part where a region ends, and groups the
     /// pieces by server.
-    async fn placed<'a>(&'a self, part: Part<'a>, deadline: Instant) -> Step<'a> {
+    async fn placed<'a>(&'a self, part: Part<'a>, operation: ReadMany) -> Step<'a> {
         let mut servers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let mut away = Vec::new();
         let mut next = Some(part);
         while let Some(mut part) = next.take() {
             match part.attempts.locate_now().await {
                 Ok(location) => {
-                    next = self.cut(&mut part, &location.region, deadline);
+                    next = self.cut(&mut part, &location.region, operation);
                     let server = servers.entry(location.server.clone()).or_default();
                     server.push(Placed { part, location });
                 }
                 Err(region) => {
                     // Without a known region, its end is unknown too.
-                    next = region.and_then(|region| self.cut(&mut part, &region, deadline));
+                    next = region.and_then(|region| self.cut(&mut part, &region, operation));
                     away.push(part);
                 }
             }
@@ -329,12 +359,12 @@ impl<'a> Reading<'a> {
     }
 
     fn place(&self, part: Part<'a>) {
-        self.steps.push(self.table.placed(part, self.deadline).boxed());
+        self.steps.push(self.table.placed(part, self.operation).boxed());
     }
 
     /// Requests all parts of one server, in as few calls as the limits allow.
     fn ask_server(&self, placed: Vec<Placed<'a>>) {
-        let calls = self.table.calls(placed, self.limits, self.deadline);
+        let calls = self.table.calls(placed, self.limits, self.operation);
         let mut lanes: Vec<Vec<_>> = Vec::new();
         lanes.resize_with(self.limits.lanes, Vec::new);
         for (number, call) in calls.into_iter().enumerate() {

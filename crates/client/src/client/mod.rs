@@ -6,6 +6,7 @@
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is created from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `row_mutations` | several mutations of a row at once, also under a condition |
+//! | `check_many` | many conditional changes at once, with one call for each server |
 //! | `get_many` | many gets at once, with one call for each server |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
@@ -28,6 +29,7 @@ mod admin;
 #[cfg(feature = "kerberos")]
 mod authentication;
 mod bulk;
+mod check_many;
 mod cluster_status;
 mod connection;
 mod counters;

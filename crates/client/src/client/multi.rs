@@ -199,7 +199,15 @@ pub(super) fn read(
     answer: pb::MultiResponse,
     mut block: CellBlockDecoder,
 ) -> Result<Vec<ActionAnswer>, CallError> {
-    let results = answer.region_action_result;
+    read_results(actions, answer.region_action_result, &mut block)
+}
+
+/// Reads the results of actions, of which one failed one fails all.
+pub(super) fn read_results(
+    actions: &[RegionAction],
+    results: Vec<pb::RegionActionResult>,
+    block: &mut CellBlockDecoder,
+) -> Result<Vec<ActionAnswer>, CallError> {
     let sent = together(actions).count();
     if results.len() != sent {
         return Err(bad(format!("{} answers to {sent} region actions", results.len())));
@@ -208,7 +216,7 @@ pub(super) fn read(
     let mut failed: Option<(RemoteFault, Recovery)> = None;
     let mut effect = Effect::None;
     for (actions, result) in together(actions).zip(results) {
-        let fault = match read_together(actions, result, &mut block) {
+        let fault = match read_together(actions, result, block) {
             Ok(read) => {
                 if read.iter().any(ActionAnswer::says_applied) {
                     effect = Effect::Unknown;

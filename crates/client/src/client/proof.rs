@@ -95,6 +95,22 @@ impl Table {
         }
     }
 
+    /// Returns whether a server is proven to honour conditions, after a probe if it was not probed
+    /// before. The probe goes to the row of a call with a condition, whose region may have moved: then
+    /// another server is proven.
+    pub(super) async fn prove_server(
+        &self,
+        server: &ServerName,
+        call: &MultiCall,
+        deadline: Instant,
+    ) -> Result<bool> {
+        let proofs = &self.connection.shared.cluster.proofs;
+        if let (false, Some(probe)) = (proofs.has(server), probe(call)) {
+            self.prove(server.clone(), &probe, deadline).await?;
+        }
+        Ok(proofs.has(server))
+    }
+
     /// Probes the server of a probe's row, unless the expected server was proven meanwhile.
     async fn prove(&self, expected: ServerName, probe: &MultiCall, deadline: Instant) -> Result<()> {
         const OPERATION: &str = "proving conditions";

@@ -21,6 +21,20 @@ pub struct CheckAndMutateResult {
     pub row: Row,
 }
 
+impl CheckAndMutateResult {
+    /// Reads the answer to the call of a conditional change.
+    pub(super) fn new(row: Bytes, answers: Vec<ActionAnswer>) -> Self {
+        let (success, cells) = match answers.into_iter().next() {
+            Some(ActionAnswer::Processed { processed, cells }) => (processed, cells),
+            _ => (false, Vec::new()),
+        };
+        Self {
+            success,
+            row: sorted_row(row, cells),
+        }
+    }
+}
+
 impl Table {
     /// Applies all mutations of one row, or none, in one call, and returns the new cells of
     /// increments and appends.
@@ -143,15 +157,28 @@ impl Table {
         mutations: impl IntoIterator<Item = Mutation>,
     ) -> Result<CheckAndMutateResult> {
         const OPERATION: &str = "check and mutate";
-        let mutations: Vec<Mutation> = mutations.into_iter().collect();
+        let call = self.conditional_call(OPERATION, condition, mutations.into_iter().collect())?;
+        let answers = self
+            .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
+            .await?;
+        Ok(CheckAndMutateResult::new(call.row, answers))
+    }
+
+    /// Returns the call of a conditional change, if it can be sent.
+    pub(super) fn conditional_call(
+        &self,
+        operation: &'static str,
+        condition: Condition,
+        mutations: Vec<Mutation>,
+    ) -> Result<MultiCall> {
         let checked = condition_message(&condition)
             .and_then(|message| Ok((message, self.checked(&condition.row, &mutations)?)));
         let (message, durability) = checked.map_err(|error| {
             in_row(error, &condition.row)
-                .at_operation(OPERATION)
+                .at_operation(operation)
                 .at_table(&self.name)
         })?;
-        let call = MultiCall {
+        Ok(MultiCall {
             row: condition.row,
             actions: vec![RegionAction::Conditional {
                 mutations,
@@ -159,17 +186,6 @@ impl Table {
             }],
             durability,
             kind: CallKind::Write,
-        };
-        let answers = self
-            .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
-            .await?;
-        let (success, cells) = match answers.into_iter().next() {
-            Some(ActionAnswer::Processed { processed, cells }) => (processed, cells),
-            _ => (false, Vec::new()),
-        };
-        Ok(CheckAndMutateResult {
-            success,
-            row: sorted_row(call.row, cells),
         })
     }
 

@@ -180,10 +180,7 @@ impl Table {
     pub async fn exists(&self, get: Get) -> Result<bool> {
         get.check()
             .map_err(|error| error.at_operation("exists").at_table(&self.name))?;
-        let message = pb::Get {
-            existence_only: Some(true),
-            ..convert::get_message(&get)
-        };
+        let message = convert::existence_message(&get);
         let exists = |result: pb::Result, _| Ok(result.exists == Some(true));
         self.call_get("exists", &get, &message, exists).await
     }

@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    BytesBinary, Durability, IntoBytes, IntoValue, Permission,
+    BytesBinary, Durability, IntoBytes, IntoValue, Permission, TimeRange,
     attributes::{check_attributes, mutation_methods, set_acl, set_attribute, set_ttl, set_visibility},
-    limits::{Limits, check_family, check_row},
+    limits::{Limits, check_family, check_row, check_timestamp},
     put::Column,
 };
 use crate::error::{Error, Result};
@@ -30,6 +30,9 @@ use crate::error::{Error, Result};
 pub struct Append {
     pub(crate) row: Bytes,
     pub(crate) cells: Vec<Column>,
+    /// The timestamp of new cells of absent columns without a timestamp of their own.
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) time_range: Option<TimeRange>,
     pub(crate) durability: Durability,
     pub(crate) attributes: Vec<(String, Bytes)>,
 }
@@ -40,6 +43,8 @@ impl Append {
         Self {
             row: row.into_bytes(),
             cells: Vec::new(),
+            timestamp: None,
+            time_range: None,
             durability: Durability::default(),
             attributes: Vec::new(),
         }
@@ -53,6 +58,21 @@ impl Append {
             timestamp: None,
             value: suffix.into_value(),
         });
+        self
+    }
+
+    /// Sets the timestamp of the new cells, in milliseconds since 1970, of columns that are absent. If a
+    /// column has a cell, the server chooses a later timestamp than that cell has. Transactions refuse
+    /// an append with a timestamp.
+    pub fn timestamp(mut self, timestamp: u64) -> Self {
+        self.timestamp = Some(timestamp);
+        self
+    }
+
+    /// Appends to the newest version in this time range: a column without one counts as absent, and then
+    /// the new cell can be older than another version. Transactions refuse an append with a time range.
+    pub fn time_range(mut self, range: TimeRange) -> Self {
+        self.time_range = Some(range);
         self
     }
 
@@ -80,6 +100,8 @@ impl Append {
             return Err(Error::invalid("an append without cells"));
         }
         check_attributes(&self.attributes)?;
+        check_timestamp(self.timestamp)?;
+        self.time_range.map_or(Ok(()), TimeRange::check)?;
         for cell in &self.cells {
             check_family(&cell.family)?;
             limits.check_cell(&self.row, &cell.family, &cell.qualifier, cell.value.len())?;

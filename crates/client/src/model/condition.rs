@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use bytes::Bytes;
 
 use super::{
-    Cell, Comparison, Filter, IntoBytes, IntoValue, Row,
+    Cell, Comparison, Filter, IntoBytes, IntoValue, Row, TimeRange,
     comparison::Shown,
     limits::{check_family, check_row, in_row},
 };
@@ -14,7 +14,8 @@ use crate::error::{Error, Failure, FailureKind, Result};
 /// A requirement on a row, without which a transaction is not applied. The row can be one that the
 /// transaction does not change, but must be in the same partition.
 ///
-/// Conditions read the newest version of each column. **A cell with an empty value counts as
+/// Conditions read the newest version of each column, of those in the
+/// [time range](Self::time_range) if it has one. **A cell with an empty value counts as
 /// absent**, as it does for HBase's own conditions: a column is *present* when its value is not
 /// empty.
 ///
@@ -37,6 +38,7 @@ pub struct Condition {
     pub(crate) row: Bytes,
     pub(crate) label: Option<String>,
     pub(crate) check: Check,
+    pub(crate) time_range: Option<TimeRange>,
 }
 
 /// The requirement of a [`Condition`] on its row.
@@ -89,6 +91,7 @@ impl Condition {
             row: row.into_bytes(),
             label: None,
             check,
+            time_range: None,
         }
     }
 
@@ -183,6 +186,21 @@ impl Condition {
         self
     }
 
+    /// Reads only the versions in this time range. A column without one counts as absent.
+    ///
+    /// [`Table::check_and_mutate`](crate::Table::check_and_mutate) alone takes such a condition. Transactions refuse
+    /// it, because they compare rows that they read with their conditions.
+    pub fn time_range(mut self, range: TimeRange) -> Self {
+        self.time_range = Some(range);
+        self
+    }
+
+    /// Returns whether the condition has a time range.
+    #[must_use]
+    pub fn has_time_range(&self) -> bool {
+        self.time_range.is_some()
+    }
+
     /// Returns the row of the condition.
     #[must_use]
     pub fn row(&self) -> &Bytes {
@@ -199,7 +217,13 @@ impl Condition {
     }
 
     fn describe(&self) -> String {
-        format!("{} {}", Shown(&self.row), self.check)
+        let time_range = self.time_range.map(|range| format!(" in {range}"));
+        format!(
+            "{} {}{}",
+            Shown(&self.row),
+            self.check,
+            time_range.unwrap_or_default()
+        )
     }
 
     /// Returns the column of the condition, or `None` for a filter, which applies to the whole row.
@@ -269,6 +293,7 @@ impl Condition {
                 Check::Matches(filter) => filter.check(),
                 _ => Ok(()),
             })
+            .and_then(|()| self.time_range.map_or(Ok(()), TimeRange::check))
             .map_err(|error| self.in_context(error))
     }
 

@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    BytesBinary, Durability, IntoBytes, Permission,
+    BytesBinary, Durability, IntoBytes, Permission, TimeRange,
     attributes::{check_attributes, mutation_methods, set_acl, set_attribute, set_ttl, set_visibility},
-    limits::{Limits, check_family, check_row},
+    limits::{Limits, check_family, check_row, check_timestamp},
 };
 use crate::error::{Error, Result};
 
@@ -31,6 +31,9 @@ use crate::error::{Error, Result};
 pub struct Increment {
     pub(crate) row: Bytes,
     pub(crate) columns: Vec<Counter>,
+    /// The timestamp of new cells of absent columns without a timestamp of their own.
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) time_range: Option<TimeRange>,
     pub(crate) durability: Durability,
     pub(crate) attributes: Vec<(String, Bytes)>,
 }
@@ -55,6 +58,8 @@ impl Increment {
         Self {
             row: row.into_bytes(),
             columns: Vec::new(),
+            timestamp: None,
+            time_range: None,
             durability: Durability::default(),
             attributes: Vec::new(),
         }
@@ -68,6 +73,21 @@ impl Increment {
             amount,
             timestamp: None,
         });
+        self
+    }
+
+    /// Sets the timestamp of the new cells, in milliseconds since 1970, of columns that are absent. If a
+    /// column has a cell, the server chooses a later timestamp than that cell has. Transactions refuse
+    /// an increment with a timestamp.
+    pub fn timestamp(mut self, timestamp: u64) -> Self {
+        self.timestamp = Some(timestamp);
+        self
+    }
+
+    /// Adds to the newest version in this time range: a column without one counts as absent, and then
+    /// the new cell can be older than another version. Transactions refuse an increment with a time range.
+    pub fn time_range(mut self, range: TimeRange) -> Self {
+        self.time_range = Some(range);
         self
     }
 
@@ -95,6 +115,8 @@ impl Increment {
             return Err(Error::invalid("an increment without columns"));
         }
         check_attributes(&self.attributes)?;
+        check_timestamp(self.timestamp)?;
+        self.time_range.map_or(Ok(()), TimeRange::check)?;
         for counter in &self.columns {
             check_family(&counter.family)?;
             limits.check_cell(&self.row, &counter.family, &counter.qualifier, size_of::<i64>())?;

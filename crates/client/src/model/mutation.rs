@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    Append, Delete, Durability, Increment, Put,
+    Append, Delete, Durability, Increment, Put, TimeRange,
     attributes::VISIBILITY_ATTRIBUTE,
     delete::DeleteScope,
     increment::Counter,
@@ -65,6 +65,25 @@ impl Mutation {
     pub fn has_visibility(&self) -> bool {
         let mut attributes = self.attributes().iter();
         attributes.any(|(name, _)| name == VISIBILITY_ATTRIBUTE)
+    }
+
+    /// Returns whether it is an increment or append with a timestamp or a time range.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        match self {
+            Self::Put(_) | Self::Delete(_) => false,
+            Self::Increment(increment) => increment.timestamp.is_some() || increment.time_range.is_some(),
+            Self::Append(append) => append.timestamp.is_some() || append.time_range.is_some(),
+        }
+    }
+
+    /// Returns the time range of an increment or append.
+    pub(crate) fn time_range(&self) -> Option<TimeRange> {
+        match self {
+            Self::Put(_) | Self::Delete(_) => None,
+            Self::Increment(increment) => increment.time_range,
+            Self::Append(append) => append.time_range,
+        }
     }
 
     /// Rejects a visibility expression in an atomic action, of which the server drops a mutation with

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use super::{filter, pb};
+use super::{convert::time_range, filter, pb};
 use crate::model::{Check, Comparator, Comparison, Condition, Filter};
 
 /// The smallest value that is not empty.
@@ -19,6 +19,14 @@ const SMALLEST: &[u8] = &[0];
 /// another", depending on the caller's knowledge of the cell. If that is wrong, the server may
 /// reject a condition that holds, but never accepts one that does not.
 pub fn condition_messages(condition: &Condition, cell_is_absent: bool) -> Vec<pb::Condition> {
+    let mut messages = messages_of_check(condition, cell_is_absent);
+    for message in &mut messages {
+        message.time_range = condition.time_range.map(time_range);
+    }
+    messages
+}
+
+fn messages_of_check(condition: &Condition, cell_is_absent: bool) -> Vec<pb::Condition> {
     let row = &condition.row;
     match &condition.check {
         Check::Absent { family, qualifier } => vec![absent(row, family, qualifier)],
@@ -77,7 +85,11 @@ pub(crate) fn single_row_message(condition: &Condition) -> Option<pb::Condition>
         } => {
             let comparator = Comparator::binary(value.clone());
             let filter = Filter::column_value(family.clone(), qualifier.clone(), *comparison, comparator);
-            condition_messages(&Condition::matches(condition.row.clone(), filter), false).pop()
+            let filtered = Condition {
+                check: Check::Matches(filter),
+                ..condition.clone()
+            };
+            condition_messages(&filtered, false).pop()
         }
         Check::Compare {
             comparison: Comparison::NotEqual,
@@ -197,6 +209,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::model::TimeRange;
 
     /// Returns the text of a column condition, given value first, as the server reads it.
     fn text(message: &pb::Condition) -> String {
@@ -267,6 +280,19 @@ mod tests {
     fn empty_value_is_excluded_by_a_filter(#[case] comparison: Comparison) {
         let message = single_row_message(&compare(comparison)).unwrap();
         assert!(message.filter.is_some() && message.comparator.is_none());
+    }
+
+    #[rstest]
+    #[case::column(Condition::present("r", "f", "q"))]
+    #[case::less(compare(Comparison::Less))]
+    #[case::row(Condition::matches("r", Filter::value(Comparison::Equal, Comparator::binary("v"))))]
+    fn time_range_is_part_of_each_message(#[case] condition: Condition) {
+        let condition = condition.time_range(TimeRange { from: 3, to: 7 });
+        let single = single_row_message(&condition);
+        for message in condition_messages(&condition, false).into_iter().chain(single) {
+            let range = message.time_range.unwrap();
+            assert_eq!((range.from, range.to), (Some(3), Some(7)));
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn columns(selection: &Selection) -> Vec<pb::Column> {
         .collect()
 }
 
-fn time_range(range: TimeRange) -> pb::TimeRange {
+pub(super) fn time_range(range: TimeRange) -> pb::TimeRange {
     pb::TimeRange {
         from: Some(range.from),
         to: Some(range.to),
@@ -188,6 +188,14 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         filter: selection.filter.as_ref().map(read_filter_message),
         consistency: consistency(selection.consistency),
         ..pb::Get::default()
+    }
+}
+
+/// Returns the message of a get that asks only whether the row has a requested cell.
+pub(crate) fn existence_message(get: &Get) -> pb::Get {
+    pb::Get {
+        existence_only: Some(true),
+        ..get_message(get)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     convert::durability_code,
     pb::mutation_proto::{DeleteType, MutationType},
 };
-use crate::model::{DeleteScope, Durability, Mutation};
+use crate::model::{DeleteScope, Durability, Mutation, TimeRange};
 
 /// A mutation as a `MutationProto`.
 #[derive(Clone, Copy, Debug)]
@@ -166,12 +166,22 @@ impl Part for MutationMessage<'_> {
             output.message(5, attribute);
         }
         output.number(6, durability_code(self.durability).unsigned_abs().into());
+        if let Some(range) = mutation.time_range() {
+            output.message(7, &range);
+        }
         if !self.has_cells {
             output.number(8, cells as u64);
         }
         if self.nonce != 0 {
             output.number(9, self.nonce);
         }
+    }
+}
+
+impl Part for TimeRange {
+    fn write(&self, output: &mut impl Output) {
+        output.number(1, self.from);
+        output.number(2, self.to);
     }
 }
 
@@ -245,16 +255,16 @@ impl Part for Value<'_> {
 
 /// Returns a cell of a mutation.
 fn value(mutation: &Mutation, index: usize) -> Value<'_> {
-    let columns = match mutation {
-        Mutation::Put(put) => &put.cells,
-        Mutation::Append(append) => &append.cells,
+    let (columns, timestamp) = match mutation {
+        Mutation::Put(put) => (&put.cells, None),
+        Mutation::Append(append) => (&append.cells, append.timestamp),
         Mutation::Increment(increment) => {
             let counter = &increment.columns[index];
             return Value {
                 family: &counter.family,
                 qualifier: Some(&counter.qualifier),
                 content: Content::Amount(counter.amount),
-                timestamp: counter.timestamp,
+                timestamp: counter.timestamp.or(increment.timestamp),
             };
         }
         Mutation::Delete(delete) => {
@@ -280,7 +290,7 @@ fn value(mutation: &Mutation, index: usize) -> Value<'_> {
         family: &column.family,
         qualifier: Some(&column.qualifier),
         content: Content::Bytes(&column.value),
-        timestamp: column.timestamp,
+        timestamp: column.timestamp.or(timestamp),
     }
 }
 
@@ -363,6 +373,22 @@ mod tests {
         assert_eq!(value(added).unwrap(), (-2_i64).to_be_bytes()[..]);
         let appended = message(Append::new("r").cell("f", "q", "tail"));
         assert_eq!(value(appended).unwrap(), "tail");
+    }
+
+    #[test]
+    fn increments_and_appends_have_times() {
+        let range = TimeRange { from: 3, to: 7 };
+        let increment = Increment::new("r").column("f", "a", 1).column("f", "b", 1);
+        let append = Append::new("r").cell("f", "a", "x").cell("f", "b", "y");
+        for message in [
+            message(increment.timestamp(5).time_range(range)),
+            message(append.timestamp(5).time_range(range)),
+        ] {
+            let values = &message.column_value[0].qualifier_value;
+            assert!(values.len() == 2 && values.iter().all(|value| value.timestamp == Some(5)));
+            let range = message.time_range.unwrap();
+            assert_eq!((range.from, range.to), (Some(3), Some(7)));
+        }
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tokio::time::Instant;
-
-use super::{Failed, Placed, Wanted};
+use super::{Failed, Placed, ReadMany, Wanted};
 use crate::{
     client::Table,
     error::Effect,
@@ -51,7 +49,7 @@ impl Table {
         &'a self,
         placed: Vec<Placed<'a>>,
         limits: Limits,
-        deadline: Instant,
+        operation: ReadMany,
     ) -> Vec<Vec<Placed<'a>>> {
         let mut calls = Vec::new();
         let mut call = Vec::new();
@@ -76,7 +74,7 @@ impl Table {
                     next = Some(part);
                     continue;
                 }
-                next = self.part(part.gets.split_off(fitting), deadline);
+                next = self.part(part.gets.split_off(fitting), operation);
                 call.push(Placed {
                     part,
                     location: Arc::clone(&location),
@@ -202,7 +200,10 @@ fn read_part(
                 answer.failures.insert(at, failure(exception));
             }
             (None, Some(result)) => {
-                let row = convert::row(result, block).map_err(|error| bad(error.to_string()))?;
+                let row = match result.exists {
+                    Some(true) => Some(Row::new(get.row.clone(), Vec::new())),
+                    _ => convert::row(result, block).map_err(|error| bad(error.to_string()))?,
+                };
                 if row.as_ref().is_some_and(|row| *row.key() != get.row) {
                     return Err(bad("another row than the one that was asked for"));
                 }

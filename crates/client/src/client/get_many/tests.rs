@@ -36,6 +36,13 @@ fn location() -> Arc<RegionLocation> {
     })
 }
 
+fn operation(table: &Table) -> ReadMany {
+    ReadMany {
+        name: "get_many",
+        deadline: table.deadline(),
+    }
+}
+
 /// Returns a part with the rows of these numbers, in this order.
 fn placed(table: &Table, rows: std::ops::Range<usize>) -> Placed<'_> {
     let gets = rows.map(|place| {
@@ -49,7 +56,7 @@ fn placed(table: &Table, rows: std::ops::Range<usize>) -> Placed<'_> {
         }
     });
     Placed {
-        part: table.part(gets.collect(), table.deadline()).unwrap(),
+        part: table.part(gets.collect(), operation(table)).unwrap(),
         location: location(),
     }
 }
@@ -100,6 +107,27 @@ fn read_all(
         ..pb::MultiResponse::default()
     };
     read(call, answer, CellBlockDecoder::new(Bytes::new(), Codec::KeyValue))
+}
+
+#[test]
+fn existence_of_a_row_is_an_answer_without_cells() {
+    let table = table();
+    let call = [placed(&table, 0..3)];
+    let exists = |index, exists| pb::ResultOrException {
+        result: Some(pb::Result {
+            exists: Some(exists),
+            ..pb::Result::default()
+        }),
+        ..result(index, None)
+    };
+    let answers = vec![exists(0, true), exists(1, false), result(2, None)];
+    let answer = read_all(&call, vec![of_region(answers)]).unwrap();
+    let found: Vec<_> = answer[0]
+        .found
+        .iter()
+        .map(|(_, row)| row.as_ref().map(Row::key))
+        .collect();
+    assert_eq!(found, [Some(&Bytes::from("00000")), None, None]);
 }
 
 #[test]
@@ -215,7 +243,7 @@ proptest! {
             bytes,
             lanes: 1,
         };
-        let calls = table.calls(parts.collect(), limits, table.deadline());
+        let calls = table.calls(parts.collect(), limits, operation(&table));
         let mut places = Vec::new();
         for call in &calls {
             let wanted: Vec<_> = call.iter().flat_map(|placed| &placed.part.gets).collect();

@@ -1,5 +1,7 @@
 //! What a read requests of each row.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::{
@@ -17,6 +19,21 @@ pub struct TimeRange {
     pub from: u64,
     /// The first timestamp after the range.
     pub to: u64,
+}
+
+impl TimeRange {
+    pub(in crate::model) fn check(self) -> Result<()> {
+        match self.from < self.to && self.to <= i64::MAX as u64 {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("{self} is no range of time"))),
+        }
+    }
+}
+
+impl fmt::Display for TimeRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {})", self.from, self.to)
+    }
 }
 
 /// Whether a read sees writes that are not complete.
@@ -194,11 +211,10 @@ impl Selection {
             return Err(Error::invalid("at least one version must be asked for"));
         }
         let of_families = self.family_time_ranges.iter().map(|(_, range)| *range);
-        for TimeRange { from, to } in self.time_range.into_iter().chain(of_families) {
-            if from >= to || to > i64::MAX as u64 {
-                return Err(Error::invalid(format!("[{from}, {to}) is no range of time")));
-            }
-        }
+        self.time_range
+            .into_iter()
+            .chain(of_families)
+            .try_for_each(TimeRange::check)?;
         if self.max_results_per_family == Some(0) {
             return Err(Error::invalid("at least one cell of a family must be asked for"));
         }
