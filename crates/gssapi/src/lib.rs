@@ -7,8 +7,9 @@
 //! |---|---|
 //! | `sys` | the types and constants of the C interface |
 //! | `library` | the library and its functions |
-//! | `error` | [`Error`]: the text of the library, the kind, and what to do |
+//! | `error` | [`Error`]: the kind, and what to do |
 //! | `buffer` | [`Buffer`]: bytes that the library allocated |
+//! | `status` | the statuses of calls, and the library's texts of them |
 //! | `keytab` | the principals of a keytab file |
 //! | `credentials` | [`Credentials`]: where the ticket comes from |
 //! | `context` | [`Context`]: an authenticated exchange with one server |
@@ -33,6 +34,7 @@ mod credentials;
 mod error;
 mod keytab;
 mod library;
+mod status;
 mod sys;
 
 pub use buffer::Buffer;

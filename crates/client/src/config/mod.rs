@@ -3,6 +3,8 @@
 //! Every time is bounded by default. [`Config`] lists the defaults.
 
 mod address;
+#[cfg(feature = "kerberos")]
+mod authentication;
 mod expand;
 mod hbase_site;
 mod meta_replicas;

@@ -1,8 +1,7 @@
-//! How the client authenticates, and how messages are protected afterwards.
+//! The settings of authentication, and of the protection of messages afterwards.
 
 use std::path::{Path, PathBuf};
 
-use super::Config;
 use crate::{
     error::{Error, Result},
     model::DelegationToken,
@@ -176,14 +175,14 @@ impl Kerberos {
     }
 }
 
-/// The settings of authentication and protection in a [`Config`].
+/// The settings of authentication and protection in a [`Config`](super::Config).
 #[derive(Clone, Debug)]
 pub(super) struct Security {
     pub(super) kerberos: Option<Kerberos>,
     pub(super) protection: Vec<Protection>,
     pub(super) fallback_to_simple: bool,
     pub(super) aes: bool,
-    effective_user: Option<String>,
+    pub(super) effective_user: Option<String>,
     pub(super) tokens: Vec<DelegationToken>,
 }
 
@@ -197,115 +196,6 @@ impl Default for Security {
             effective_user: None,
             tokens: Vec::new(),
         }
-    }
-}
-
-impl Config {
-    /// Returns how the client authenticates by Kerberos. `None` means SIMPLE authentication.
-    #[must_use]
-    pub fn kerberos(&self) -> Option<&Kerberos> {
-        self.security.kerberos.as_ref()
-    }
-
-    /// Sets how the client authenticates by Kerberos. The default is `None`, which means SIMPLE
-    /// authentication.
-    #[must_use]
-    pub fn with_kerberos(mut self, kerberos: Option<Kerberos>) -> Self {
-        self.security.kerberos = kerberos;
-        self
-    }
-
-    /// Returns the delegation tokens that the client may authenticate with.
-    #[must_use]
-    pub fn delegation_tokens(&self) -> &[DelegationToken] {
-        &self.security.tokens
-    }
-
-    /// Sets the delegation tokens that the client may authenticate with. The default is none.
-    ///
-    /// The token of the cluster is used instead of a Kerberos ticket. If there is none for the
-    /// cluster, the client authenticates [by Kerberos](Self::with_kerberos) if that is set. The id of the
-    /// cluster is read from ZooKeeper. By `hbase+rpc://` only servers from 2.6 on report it; for older ones
-    /// set the one token that they issued.
-    ///
-    /// The methods that read files also read the tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
-    /// names, if `hbase.security.authentication` is `kerberos`.
-    #[must_use]
-    pub fn with_delegation_tokens(mut self, tokens: impl IntoIterator<Item = DelegationToken>) -> Self {
-        self.security.tokens = tokens.into_iter().collect();
-        self
-    }
-
-    /// Returns the protections of messages that the client accepts. The first one that the server
-    /// offers is used.
-    #[must_use]
-    pub fn protection(&self) -> &[Protection] {
-        &self.security.protection
-    }
-
-    /// Sets the protections of messages that the client accepts, in order of preference. The first
-    /// one that the server offers is used. The default, and the meaning of an empty list, is
-    /// [`Protection::Authentication`] alone.
-    #[must_use]
-    pub fn with_protection(mut self, protection: impl IntoIterator<Item = Protection>) -> Self {
-        self.security.protection = protection.into_iter().collect();
-        if self.security.protection.is_empty() {
-            self.security.protection.push(Protection::Authentication);
-        }
-        self
-    }
-
-    /// Returns whether the client accepts a server without security although it is to authenticate.
-    #[must_use]
-    pub fn fallback_to_simple(&self) -> bool {
-        self.security.fallback_to_simple
-    }
-
-    /// Sets whether the client accepts a server without security although it is to authenticate. The
-    /// default is `false`: such a server may not be the one that it claims to be.
-    #[must_use]
-    pub fn with_fallback_to_simple(mut self, fallback: bool) -> Self {
-        self.security.fallback_to_simple = fallback;
-        self
-    }
-
-    /// Returns whether messages under [`Protection::Privacy`] are encrypted by AES with keys of HBase.
-    #[must_use]
-    pub fn aes(&self) -> bool {
-        self.security.aes
-    }
-
-    /// Sets whether messages under [`Protection::Privacy`] are encrypted by AES with keys of HBase,
-    /// and not by the cipher of the authentication. The default is `false`. The servers must have
-    /// `hbase.rpc.crypto.encryption.aes.enabled` too. Other protections do not change.
-    ///
-    /// With Kerberos it gains nothing, because tickets of today use AES themselves.
-    #[must_use]
-    pub fn with_aes(mut self, aes: bool) -> Self {
-        self.security.aes = aes;
-        self
-    }
-
-    /// Returns the user as whom the client acts.
-    #[must_use]
-    pub fn effective_user(&self) -> Option<&str> {
-        self.security.effective_user.as_deref()
-    }
-
-    /// Sets a user as whom the client acts, although it authenticates as another one
-    /// (impersonation). The default is `None`. With SIMPLE authentication, use
-    /// [`with_user`](Self::with_user).
-    ///
-    /// The servers allow it to users whose `hadoop.proxyuser.NAME.hosts` and `.users` or `.groups` they
-    /// have. **They check these only if `hadoop.security.authorization` is `true`, which it is not by
-    /// default: until then every user whom Kerberos knows can act as any other**, also as the
-    /// superuser.
-    ///
-    /// The short name of the authenticated user counts as another user, so leave it out.
-    #[must_use]
-    pub fn with_effective_user(mut self, user: Option<String>) -> Self {
-        self.security.effective_user = user;
-        self
     }
 }
 
@@ -330,7 +220,5 @@ mod tests {
             let error = Protection::parse_list(text).unwrap_err();
             assert!(error.to_string().contains("is no protection"), "{error}");
         }
-        let config = Config::from_uri("hbase+rpc://m").unwrap().with_protection([]);
-        assert_eq!(config.protection(), [Authentication]);
     }
 }
