@@ -8,6 +8,9 @@
 
 mod pages;
 
+mod configuration {
+    mod tls;
+}
 mod coordination {
     mod coordinate;
     mod schedule;

@@ -97,7 +97,7 @@ mod tests {
         );
         assert_eq!(
             grant("o'$a", &table),
-            r#"hbase-txn grant "o'\$a" RWXC --table ns:orders --merge"#
+            r#"hbase-txn grant "o'"'$a' RWXC --table ns:orders --merge"#
         );
         assert_eq!(
             reopen(&table),
