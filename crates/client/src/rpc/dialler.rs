@@ -170,7 +170,8 @@ impl Dialler {
             .ok()?
     }
 
-    async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {
+    /// Opens a stream to a server, with TLS if the client has it.
+    pub(super) async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {
         let stream = timeout(self.connect_timeout, async {
             let stream = self.connector.connect(target).await?;
             self.secured(stream, target).await

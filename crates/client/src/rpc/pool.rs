@@ -20,7 +20,7 @@ use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    authentication,
+    authentication_probe,
     call_error::CallError,
     connection::{AttemptLimit, RpcConnection},
     connector::{Connector, DialTarget, ServiceKind},
@@ -178,7 +178,12 @@ impl RpcClient {
             });
         }
         let connection = match timeout_at(deadline, self.usable_connection(&mut line, repeatable)).await {
-            Ok(connection) => connection?,
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error @ CallError::Lost { .. })) => {
+                let reason = self.why_it_hangs_up(&line.target, deadline).await;
+                return Err(reason.unwrap_or(error));
+            }
+            Ok(Err(error)) => return Err(error),
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
         let sent_at = Instant::now();
@@ -206,17 +211,10 @@ impl RpcClient {
         }
         if connection.has_heard() {
             self.has_heard.store(true, Ordering::Relaxed);
-        } else if matches!(answer, Err(CallError::Lost { .. })) && !self.has_heard.load(Ordering::Relaxed) {
-            let connector = &*self.dialler.connector;
-            if !self.dialler.has_tls() && tls_probe::is_spoken(connector, &line.target, deadline).await {
-                let cause = Arc::new(frame::FrameError::Tls);
-                return Err(CallError::Garbled { sent: false, cause });
-            }
-            if self.dialler.is_simple()
-                && authentication::is_required(connector, &line.target, deadline).await
-            {
-                return Err(CallError::AuthenticationRequired);
-            }
+        } else if matches!(answer, Err(CallError::Lost { .. }))
+            && let Some(reason) = self.why_it_hangs_up(&line.target, deadline).await
+        {
+            return Err(reason);
         }
         let body = answer?;
         let bad_answer = |error: &dyn std::fmt::Display| CallError::BadAnswer(error.to_string().into());
@@ -229,6 +227,22 @@ impl RpcClient {
             _ => body.cells,
         };
         Ok((message, CellBlockDecoder::new(cells, call.codec)))
+    }
+
+    /// Returns the reason why a server hangs up, if no server has sent anything yet and a new
+    /// connection shows it.
+    async fn why_it_hangs_up(&self, target: &DialTarget, deadline: Instant) -> Option<CallError> {
+        if self.has_heard.load(Ordering::Relaxed) {
+            return None;
+        }
+        if !self.dialler.has_tls() && tls_probe::is_spoken(&*self.dialler.connector, target, deadline).await {
+            let cause = Arc::new(frame::FrameError::Tls);
+            return Some(CallError::Garbled { sent: false, cause });
+        }
+        let dialled = self.dialler.connect(target);
+        let requires_more =
+            self.dialler.is_simple() && authentication_probe::is_required(dialled, deadline).await;
+        requires_more.then_some(CallError::AuthenticationRequired)
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections.

@@ -13,7 +13,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use super::{authentication_error::AuthenticationError, mechanism::SecurityLayer};
 use crate::{
     rpc::connector::Io,
-    wire::sasl::{Reply, decode_reply, is_late_error, take_wrapped},
+    wire::{
+        frame::ResponseDecoder,
+        sasl::{Reply, decode_reply, is_late_error, take_wrapped},
+    },
 };
 
 /// The maximum difference between the size of a wrapped message and that of its contents. A server
@@ -25,7 +28,9 @@ const ROOM: usize = 16 << 10;
 /// A stream that wraps what is written and unwraps what is read, if there is a layer.
 ///
 /// A server that refuses the last token of the client sends an error, which is not wrapped, instead
-/// of its first answer. Reading it fails with an [`AuthenticationError`] inside the [`io::Error`].
+/// of its first answer. Reading it fails with an [`AuthenticationError`] inside the [`io::Error`]. A
+/// server that refuses the connection header may send a frame that is not wrapped, which is read as
+/// it is: it can only end the connection.
 pub(super) struct SaslStream<S> {
     inner: S,
     layer: Option<Box<dyn SecurityLayer>>,
@@ -77,6 +82,7 @@ impl<S: Io> SaslStream<S> {
             };
         }
         let plain = match &mut self.layer {
+            Some(_) if !self.is_accepted && is_refusal(&self.received) => self.received.split().freeze(),
             None => self.received.split().freeze(),
             Some(layer) => match take_wrapped(&mut self.received, self.max_wrapped).map_err(invalid)? {
                 Some(wrapped) => layer.unwrap(wrapped)?,
@@ -190,6 +196,12 @@ impl<S: Io> AsyncWrite for SaslStream<S> {
         ready!(self.poll_drain(context))?;
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
+}
+
+/// Returns whether a frame begins here with an exception about the connection.
+fn is_refusal(received: &[u8]) -> bool {
+    let frame = ResponseDecoder::default().decode(&mut BytesMut::from(received));
+    matches!(frame, Ok(Some(frame)) if frame.is_about_the_connection() && frame.outcome.is_err())
 }
 
 fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use tokio::io::{DuplexStream, duplex};
 
 use super::{super::scripted::Numbered, *};
+use crate::wire::frame::server_side;
 
 const LIMIT: usize = 1 << 20;
 
@@ -158,4 +159,15 @@ proptest! {
             let _ = runtime.block_on(read(&bytes, is_wrapped));
         }
     }
+}
+
+#[tokio::test]
+async fn refusal_of_the_connection_is_read_although_it_is_not_wrapped() {
+    let refusal = server_side::refusal(u32::MAX, "a.AccessDeniedException", "no");
+    assert_eq!(read(&refusal, true).await.unwrap(), refusal);
+    // No exception of a call is, and none behind a wrapped message.
+    let of_a_call = server_side::refusal(0, "a.AccessDeniedException", "no");
+    read(&of_a_call, true).await.unwrap_err();
+    let behind = [wrapped(&[b"answer"]), refusal.to_vec()].concat();
+    read(&behind, true).await.unwrap_err();
 }
