@@ -231,18 +231,28 @@ impl RpcClient {
 
     /// Returns the reason why a server hangs up, if no server has sent anything yet and a new
     /// connection shows it.
-    async fn why_it_hangs_up(&self, target: &DialTarget, deadline: Instant) -> Option<CallError> {
-        if self.has_heard.load(Ordering::Relaxed) {
-            return None;
-        }
-        if !self.dialler.has_tls() && tls_probe::is_spoken(&*self.dialler.connector, target, deadline).await {
-            let cause = Arc::new(frame::FrameError::Tls);
-            return Some(CallError::Garbled { sent: false, cause });
-        }
-        let dialled = self.dialler.connect(target);
-        let requires_more =
-            self.dialler.is_simple() && authentication_probe::is_required(dialled, deadline).await;
-        requires_more.then_some(CallError::AuthenticationRequired)
+    ///
+    /// Boxed: it is part of the futures of all calls, whose types are limited in depth.
+    fn why_it_hangs_up<'a>(
+        &'a self,
+        target: &'a DialTarget,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Option<CallError>> {
+        Box::pin(async move {
+            if self.has_heard.load(Ordering::Relaxed) {
+                return None;
+            }
+            if !self.dialler.has_tls()
+                && tls_probe::is_spoken(&*self.dialler.connector, target, deadline).await
+            {
+                let cause = Arc::new(frame::FrameError::Tls);
+                return Some(CallError::Garbled { sent: false, cause });
+            }
+            let dialled = self.dialler.connect(target);
+            let requires_more =
+                self.dialler.is_simple() && authentication_probe::is_required(dialled, deadline).await;
+            requires_more.then_some(CallError::AuthenticationRequired)
+        })
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections.
