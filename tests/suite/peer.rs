@@ -319,10 +319,6 @@ async fn server_that_speaks_tls_only_is_named(#[values(true, false)] answers_all
     assert_eq!(error.kind(), ClientErrorKind::AuthenticationRequired, "{error}");
     says(
         &error,
-        &[
-            "TLS",
-            &port.to_string(),
-            "hbase.server.netty.tls.supportplaintext",
-        ],
+        &["TLS", &port.to_string(), "hbase.client.netty.tls.enabled"],
     );
 }
