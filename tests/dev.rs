@@ -194,7 +194,8 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     );
     assert_eq!(status["version"], "2.6.4-hadoop3");
     assert_eq!(status["state"], "running");
-    assert_eq!(status.as_object().unwrap().len(), 8);
+    assert_eq!(status["environment"], serde_json::json!({}));
+    assert_eq!(status.as_object().unwrap().len(), 9);
     for folder in status["folders"].as_object().unwrap().values() {
         assert!(PathBuf::from(folder.as_str().unwrap()).is_dir(), "{folder}");
     }
