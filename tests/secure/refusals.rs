@@ -1,4 +1,4 @@
-//! What a client that is not let in is told.
+//! The errors of clients that servers refuse.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
