@@ -122,11 +122,12 @@ impl Layout {
         self.root.join("pids")
     }
 
-    /// The folder of the KDC: its configuration and that of its clients, and the keys.
+    /// The folder of the stores for TLS.
     pub(super) fn tls(&self) -> PathBuf {
         self.root.join("tls")
     }
 
+    /// The folder of the KDC: its configuration and that of its clients, and the keys.
     pub(super) fn kerberos(&self) -> PathBuf {
         self.root.join("kerberos")
     }

@@ -15,7 +15,7 @@ use crate::{
     rpc::connector::Io,
     wire::{
         frame::ResponseDecoder,
-        sasl::{Reply, decode_reply, is_late_error, take_wrapped},
+        sasl::{self, Reply, decode_reply, is_late_error, take_wrapped},
     },
 };
 
@@ -82,9 +82,9 @@ impl<S: Io> SaslStream<S> {
             };
         }
         let plain = match &mut self.layer {
-            Some(_) if !self.is_accepted && is_refusal(&self.received) => self.received.split().freeze(),
             None => self.received.split().freeze(),
             Some(layer) => match take_wrapped(&mut self.received, self.max_wrapped).map_err(invalid)? {
+                Some(frame) if !self.is_accepted && is_refusal(&frame) => sasl::token(&frame),
                 Some(wrapped) => layer.unwrap(wrapped)?,
                 None => return Ok(None),
             },
@@ -198,9 +198,9 @@ impl<S: Io> AsyncWrite for SaslStream<S> {
     }
 }
 
-/// Returns whether a frame begins here with an exception about the connection.
-fn is_refusal(received: &[u8]) -> bool {
-    let frame = ResponseDecoder::default().decode(&mut BytesMut::from(received));
+/// Returns whether a message, without its length, is a frame with an exception about the connection.
+fn is_refusal(message: &[u8]) -> bool {
+    let frame = ResponseDecoder::default().decode(&mut BytesMut::from(sasl::token(message)));
     matches!(frame, Ok(Some(frame)) if frame.is_about_the_connection() && frame.outcome.is_err())
 }
 
