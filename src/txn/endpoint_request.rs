@@ -108,11 +108,11 @@ pub(super) fn encode_mutations<'a>(
         .clone()
         .into_iter()
         .map(|mutation| mutation.size() + OVERHEAD);
-    let mut buffer = BytesMut::with_capacity(expected.sum());
+    let mut buffer = Vec::with_capacity(expected.sum());
     for mutation in mutations {
         MutationMessage::new(mutation, durability).encode_field(MUTATION_REQUEST, &mut buffer);
     }
-    buffer.freeze()
+    buffer.into()
 }
 
 fn concat<'a>(parts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {

@@ -289,8 +289,12 @@ impl ResultScanner {
                 .at_table(&self.table.name)
                 .at_server(&location.server.address())
         })?;
+        self.ready.reserve(rows.len());
         for (row, partial) in rows {
             self.take_row(row, partial);
+        }
+        if let Some(last) = self.ready.back().filter(|_| !self.scan.is_in_parts()) {
+            self.position = (last.key().clone(), false);
         }
         if let Some(row) = answer.cursor.take().and_then(|cursor| cursor.row) {
             self.pass_to(row);
@@ -357,7 +361,6 @@ impl ResultScanner {
     }
 
     fn finish_row(&mut self, row: Row) {
-        self.position = (row.key().clone(), false);
         if self.limit.count() {
             self.ready.push_back(row);
         }

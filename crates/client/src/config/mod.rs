@@ -58,7 +58,7 @@ use crate::{
 /// | [registry timeout](Self::with_registry_timeout) | 8 s | `zookeeper.registry.async.get.timeout` |
 /// | [pause](Self::with_pause) | 100 ms | `hbase.client.pause` |
 /// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
-/// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
+/// | [scan batch](Self::with_scan_batch_bytes) | 1 MiB | `hbase.client.scanner.max.result.size` |
 /// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
 /// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.primaryCallTimeout.scan` |
 /// | [replicas of `hbase:meta`](Self::with_meta_replicas) | none | `hbase.locator.meta.replicas.mode`, else `hbase.meta.replicas.use` |
@@ -150,7 +150,7 @@ impl Config {
             registry_timeout: Duration::from_secs(8),
             pause: Duration::from_millis(100),
             overloaded_pause: None,
-            scan_batch_bytes: 2 << 20,
+            scan_batch_bytes: 1 << 20,
             scan_caching: None,
             primary_get_timeout: Duration::from_millis(10),
             primary_scan_timeout: Duration::from_secs(1),

@@ -65,29 +65,37 @@ impl Put {
 
     /// Writes a value into a column, with the timestamp of the put, or of the server if the put has
     /// none.
-    pub fn cell(mut self, family: impl IntoBytes, qualifier: impl IntoBytes, value: impl IntoValue) -> Self {
-        self.cells.push(Column {
-            family: family.into_bytes(),
-            qualifier: qualifier.into_bytes(),
-            timestamp: None,
-            value: value.into_value(),
-        });
-        self
+    pub fn cell(self, family: impl IntoBytes, qualifier: impl IntoBytes, value: impl IntoValue) -> Self {
+        self.with_cell(
+            family.into_bytes(),
+            qualifier.into_bytes(),
+            None,
+            value.into_value(),
+        )
     }
 
     /// Writes a value into a column with a timestamp of its own.
     pub fn cell_at(
-        mut self,
+        self,
         family: impl IntoBytes,
         qualifier: impl IntoBytes,
         timestamp: u64,
         value: impl IntoValue,
     ) -> Self {
+        let (family, qualifier) = (family.into_bytes(), qualifier.into_bytes());
+        self.with_cell(family, qualifier, Some(timestamp), value.into_value())
+    }
+
+    fn with_cell(mut self, family: Bytes, qualifier: Bytes, timestamp: Option<u64>, value: Bytes) -> Self {
+        if self.cells.is_empty() {
+            // Many puts have one cell, and a vector begins with room for four.
+            self.cells.reserve_exact(1);
+        }
         self.cells.push(Column {
-            family: family.into_bytes(),
-            qualifier: qualifier.into_bytes(),
-            timestamp: Some(timestamp),
-            value: value.into_value(),
+            family,
+            qualifier,
+            timestamp,
+            value,
         });
         self
     }

@@ -7,7 +7,7 @@
 //! uint16 tags, tags: only with KeyValueCodecWithTags, and not when the cell has none
 //! ```
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 
 use crate::model::{Cell, CellKind};
 
@@ -37,6 +37,9 @@ impl Codec {
 
 /// The fixed width of a key's parts: the lengths of row and family, the timestamp, the kind.
 const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
+
+/// The number of bytes of a cell whose row, family, qualifier and value are empty.
+pub(crate) const SHORTEST_CELL: usize = 4 + 4 + 4 + KEY_OVERHEAD;
 
 /// A cell to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +189,7 @@ fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], CellBlockError
 }
 
 /// Appends a cell to a block. Leaves the block unchanged on an error.
-pub(crate) fn encode_cell(block: &mut BytesMut, cell: &CellRef<'_>) -> Result<(), CellBlockError> {
+pub(crate) fn encode_cell(block: &mut Vec<u8>, cell: &CellRef<'_>) -> Result<(), CellBlockError> {
     let limited = |part, len: usize, limit: usize| {
         if len <= limit {
             Ok(len)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::{
-    cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
+    cell_block::{CellBlockDecoder, CellBlockError, Codec, SHORTEST_CELL, expiry},
     filter, pb,
     read_filter::{only_rows, read_filter_message},
 };
@@ -296,7 +296,7 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
         return Ok(None);
     };
     let key = first.row.clone();
-    match cells.iter().all(|cell| cell.row == key) {
+    match cells[1..].iter().all(|cell| cell.row == key) {
         true => Ok(Some(Row::new(key, cells))),
         false => Err(meaningless("the cells of one result name different rows")),
     }
@@ -337,7 +337,8 @@ pub(crate) fn scanned_rows(
     answer: &mut pb::ScanResponse,
     mut block: CellBlockDecoder,
 ) -> Result<Vec<(Row, bool)>, ConvertError> {
-    let mut rows = Vec::new();
+    let with_cells = block.len() / SHORTEST_CELL;
+    let mut rows = Vec::with_capacity(answer.cells_per_result.len().min(with_cells));
     for result in std::mem::take(&mut answer.results) {
         let partial = result.partial.unwrap_or(false);
         rows.extend(

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::{
     cell_block::{CellBlockError, CellRef, encode_cell},
@@ -22,7 +22,7 @@ const LATEST: u64 = i64::MAX as u64;
 /// Mutations in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct EncodedMutations {
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     mutations: Vec<Encoded>,
 }
 
@@ -100,7 +100,8 @@ impl EncodedMutations {
     /// Appends a mutation of a slice.
     pub(crate) fn copy(&mut self, slice: &EncodedSlice, mutation: &Encoded) {
         let start = self.buffer.len();
-        self.buffer.put_slice(&slice.buffer[mutation.start..mutation.end]);
+        self.buffer
+            .extend_from_slice(&slice.buffer[mutation.start..mutation.end]);
         self.mutations.push(Encoded {
             start,
             cells: start + (mutation.cells - mutation.start),
@@ -121,16 +122,25 @@ impl EncodedMutations {
         self.buffer.len()
     }
 
-    /// Takes all mutations out.
+    /// Takes all mutations out. Leaves room for as many again, so that the buffers of the next ones
+    /// do not grow in steps.
     pub(crate) fn take(&mut self) -> EncodedSlice {
+        let next = Self {
+            buffer: Vec::with_capacity(self.buffer.len()),
+            mutations: Vec::with_capacity(self.mutations.len()),
+        };
+        std::mem::replace(self, next).finish()
+    }
+
+    pub(crate) fn finish(self) -> EncodedSlice {
         EncodedSlice {
-            buffer: self.buffer.split().freeze(),
-            mutations: std::mem::take(&mut self.mutations),
+            buffer: self.buffer.into(),
+            mutations: self.mutations,
         }
     }
 }
 
-fn encode_cells(buffer: &mut BytesMut, mutation: &Mutation) -> Result<(), CellBlockError> {
+fn encode_cells(buffer: &mut Vec<u8>, mutation: &Mutation) -> Result<(), CellBlockError> {
     match mutation {
         Mutation::Put(put) => put.cells.iter().try_for_each(|cell| {
             let cell = CellRef {
@@ -232,9 +242,9 @@ impl EncodedSlice {
 
     /// Returns the request for a region, in which the mutations are one atomic action, and appends
     /// their cells.
-    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut BytesMut) -> EncodedRegionAction {
+    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut Vec<u8>) -> EncodedRegionAction {
         let actions = (0..).zip(&self.mutations).map(|(index, mutation)| {
-            cells.put_slice(&self.buffer[mutation.cells..mutation.end]);
+            cells.extend_from_slice(&self.buffer[mutation.cells..mutation.end]);
             EncodedAction {
                 index: Some(index),
                 mutation: Some(self.buffer.slice(mutation.start..mutation.cells)),
@@ -273,7 +283,7 @@ mod tests {
         for (number, mutation) in (0..).zip(mutations) {
             encoded.push(mutation, number, false).unwrap();
         }
-        encoded.take()
+        encoded.finish()
     }
 
     #[test]
@@ -284,7 +294,7 @@ mod tests {
             .timestamp(5);
         let delete = Delete::new("s").family("f").column("f", "q").version("f", "v", 3);
         let slice = encoded(&[put.into(), delete.into(), Delete::new("t").into()]);
-        let mut cells = BytesMut::new();
+        let mut cells = Vec::new();
         let request = EncodedMultiRequest {
             region_action: vec![slice.region_action(&region(), &mut cells)],
         };
@@ -300,7 +310,7 @@ mod tests {
         });
         let expected = [("r", 2), ("s", 3), ("t", 0)].map(|(row, cells)| (row.into(), Some(cells)));
         assert_eq!(counts.collect::<Vec<(Bytes, _)>>(), expected);
-        let cells: Vec<_> = CellBlockDecoder::new(cells.freeze(), Codec::KeyValue)
+        let cells: Vec<_> = CellBlockDecoder::new(cells.into(), Codec::KeyValue)
             .map(|cell| {
                 let cell = cell.unwrap();
                 (cell.row, cell.timestamp, cell.kind)
@@ -333,7 +343,7 @@ mod tests {
         let slice = encoded(&["a", "b"].map(|row| Put::new(row).cell("f", "q", "v").into()));
         let mut copied = EncodedMutations::default();
         copied.copy(&slice, &slice.mutations()[1]);
-        let copied = copied.take();
+        let copied = copied.finish();
         assert_eq!(copied.row(&copied.mutations()[0]), "b");
         let block = |slice: &EncodedSlice, index: usize| {
             let one = slice.mutations()[index];

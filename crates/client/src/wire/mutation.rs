@@ -3,7 +3,7 @@
 //! A [`pb::MutationProto`](super::pb::MutationProto) costs an allocation for each of its parts before
 //! the first byte is written, which would be most of what a client does for a small mutation.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 use super::{
@@ -52,20 +52,20 @@ impl<'a> MutationMessage<'a> {
     }
 
     /// Appends the bytes of the message.
-    pub fn encode(&self, buffer: &mut BytesMut) {
+    pub fn encode(&self, buffer: &mut Vec<u8>) {
         self.write(buffer);
     }
 
     /// Appends the message as a field of another message.
-    pub fn encode_field(&self, number: u32, buffer: &mut BytesMut) {
+    pub fn encode_field(&self, number: u32, buffer: &mut Vec<u8>) {
         buffer.message(number, self);
     }
 
     /// Returns the bytes of the message.
     pub(crate) fn to_bytes(self) -> Bytes {
-        let mut buffer = BytesMut::with_capacity(len(&self));
+        let mut buffer = Vec::with_capacity(len(&self));
         self.write(&mut buffer);
-        buffer.freeze()
+        buffer.into()
     }
 }
 
@@ -120,7 +120,7 @@ impl Output for Count {
     }
 }
 
-impl Output for BytesMut {
+impl Output for Vec<u8> {
     fn key(&mut self, number: u32, wire_type: WireType) {
         encode_key(number, wire_type, self);
     }
@@ -130,7 +130,7 @@ impl Output for BytesMut {
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        self.put_slice(bytes);
+        self.extend_from_slice(bytes);
     }
 }
 
@@ -316,9 +316,9 @@ mod tests {
         assert_eq!(read.encode_to_vec(), bytes);
         assert_eq!(read.row.as_ref(), Some(mutation.row()));
         assert_eq!(read.durability(), pb::mutation_proto::Durability::SyncWal);
-        let mut field = BytesMut::new();
+        let mut field = Vec::new();
         written.encode_field(1, &mut field);
-        let request = pb::MutateRowsRequest::decode(field.freeze()).unwrap();
+        let request = pb::MutateRowsRequest::decode(&*field).unwrap();
         assert!(request.mutation_request.iter().eq([&read]));
         read
     }

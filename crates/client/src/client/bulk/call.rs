@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::queues::Part;
 use crate::{
@@ -23,7 +23,7 @@ pub(super) struct Placed<'a> {
 
 /// Returns the request, and the cells behind it.
 pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
-    let mut cells = BytesMut::new();
+    let mut cells = Vec::new();
     let region_action = parts
         .iter()
         .map(|placed| {
@@ -33,7 +33,7 @@ pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
                 .region_action(&placed.location.region, &mut cells)
         })
         .collect();
-    (EncodedMultiRequest { region_action }, cells.freeze())
+    (EncodedMultiRequest { region_action }, cells.into())
 }
 
 /// Reads the answer: the result of each part, all of which is applied or nothing.

@@ -62,7 +62,7 @@ impl Table {
         for mutation in mutations {
             results.push(self.encode(&mutation.into(), results.len() as u64, &mut encoded));
         }
-        bulk.add(&encoded.take());
+        bulk.add(&encoded.finish());
         while !bulk.is_done() {
             for completed in bulk.next().await {
                 for (number, failure) in completed.results() {

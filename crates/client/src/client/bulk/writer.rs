@@ -125,12 +125,12 @@ impl WriterOptions {
     /// Creates options with the defaults.
     pub const fn new() -> Self {
         Self {
-            buffer_size: 8 << 20,
+            buffer_size: 4 << 20,
             at_least_once: false,
         }
     }
 
-    /// Sets the maximum number of bytes of mutations that are not done (8 MiB by default). A larger
+    /// Sets the maximum number of bytes of mutations that are not done (4 MiB by default). A larger
     /// mutation is written alone.
     pub const fn buffer_size(mut self, bytes: usize) -> Self {
         self.buffer_size = bytes;

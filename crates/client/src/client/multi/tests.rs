@@ -98,7 +98,7 @@ fn got_exception(class: &str) -> pb::RegionActionResult {
 }
 
 fn block(values: &[&str]) -> Bytes {
-    let mut block = bytes::BytesMut::new();
+    let mut block = Vec::new();
     for value in values {
         let cell = CellRef {
             row: b"a",
@@ -110,7 +110,7 @@ fn block(values: &[&str]) -> Bytes {
         };
         encode_cell(&mut block, &cell).unwrap();
     }
-    block.freeze()
+    block.into()
 }
 
 fn read_all(

@@ -251,7 +251,7 @@ impl Scan {
     }
 
     /// Sets the approximate number of bytes per call of the server. The default is
-    /// `hbase.client.scanner.max.result.size`, 2 MiB.
+    /// `hbase.client.scanner.max.result.size`, 1 MiB unless it is set.
     pub fn max_result_size(mut self, bytes: u64) -> Self {
         self.max_result_size = Some(bytes);
         self

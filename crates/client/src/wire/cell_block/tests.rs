@@ -60,7 +60,7 @@ fn the_bytes_are_those_of_the_protocol() {
         kind: CellKind::Put,
         value: b"v",
     };
-    let mut block = BytesMut::new();
+    let mut block = Vec::new();
     encode_cell(&mut block, &cell).unwrap();
     assert_eq!(block, CELL);
     let found = decode(&CELL.repeat(2)).unwrap();
@@ -223,7 +223,7 @@ fn oversized_cells_are_not_encoded() {
         kind: CellKind::Put,
         value: b"",
     };
-    let mut block = BytesMut::new();
+    let mut block = Vec::new();
     encode_cell(&mut block, &cell).unwrap();
     let len = block.len();
     for (part, cell) in [
@@ -269,7 +269,7 @@ fn cell() -> impl Strategy<Value = Cell> {
 proptest! {
     #[test]
     fn cells_come_back(cells in vec(cell(), 0..10)) {
-        let mut block = BytesMut::new();
+        let mut block = Vec::new();
         for cell in &cells {
             encode_cell(&mut block, &parts(cell)).unwrap();
         }
