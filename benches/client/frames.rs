@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes};
 use hbase_client::low_level::{MutationMessage, pb};
 use hbase_txn::{Durability, Put};
 use prost::Message;
@@ -168,9 +168,9 @@ fn specifier(place: &Placed) -> pb::RegionSpecifier {
 
 fn put(row: Bytes) -> Result<pb::MutationProto, Failure> {
     let put = Put::new(row).cell(FAMILY, QUALIFIER, &VALUE[..]).into();
-    let mut message = BytesMut::new();
+    let mut message = Vec::new();
     MutationMessage::new(&put, Durability::UseDefault).encode(&mut message);
-    Ok(pb::MutationProto::decode(message)?)
+    Ok(pb::MutationProto::decode(&*message)?)
 }
 
 fn mutate_rows(place: &Placed, rows: Vec<Bytes>, commits: usize) -> Result<Frame, Failure> {

@@ -20,6 +20,7 @@
 //! | `--rounds N`, `--seconds S` | number and length of the rounds |
 //! | `--regions N` | regions of the tables, 4 by default |
 //! | `--pinned` | clients on the first processor, servers on the others |
+//! | `--guard NAME` | what guards the cluster, for the report: fewer workloads, and no floor; the variables that `dev status` prints for the cluster must be set |
 //! | `--report FILE` | the report to write; by default in `target/bench`, with the form in its name: `client.json`, `client-quick.json`, `client-distributed.json`, `client-pinned.json` |
 //! | `--page [FILE…]` | measures nothing: writes the page from these reports, by default from those of the full form in `target/bench` |
 
@@ -45,6 +46,16 @@ use tokio::runtime::Runtime;
 
 use self::{floor::Floor, ours::Ours, setup::Failure};
 
+/// The workloads on a cluster with Kerberos or TLS.
+const GUARDED: [&str; 7] = [
+    "connect",
+    "lone-get",
+    "get-64",
+    "put-64",
+    "scan",
+    "bulk",
+    "commit-10",
+];
 /// The workloads of the quick form.
 const QUICK: [&str; 5] = ["lone-get", "lone-put", "put-64", "bulk", "commit-10"];
 
@@ -54,6 +65,7 @@ struct Options {
     seconds: f64,
     regions: usize,
     pinned: bool,
+    guard: Option<String>,
     /// A part of the default report's name.
     form: &'static str,
     report: Option<PathBuf>,
@@ -68,6 +80,7 @@ fn main() -> Result<(), Failure> {
         seconds: 3.0,
         regions: 4,
         pinned: false,
+        guard: None,
         form: "",
         report: None,
     };
@@ -84,6 +97,7 @@ fn main() -> Result<(), Failure> {
             "--seconds" => options.seconds = value()?.parse()?,
             "--regions" => options.regions = value()?.parse()?,
             "--pinned" => options.pinned = true,
+            "--guard" => options.guard = Some(value()?),
             "--report" => options.report = Some(value()?.into()),
             "--page" => return page::write(words.map(PathBuf::from).collect()),
             "--contestant" => {
@@ -94,6 +108,9 @@ fn main() -> Result<(), Failure> {
             _ => return Err(format!("there is no option {word}").into()),
         }
     }
+    if options.guard.is_some() && options.workloads.is_empty() {
+        options.workloads.extend(GUARDED.map(str::to_owned));
+    }
     let report = rounds::measure(&options)?;
     let path = options.report.unwrap_or_else(|| {
         let distributed = match &*report.cluster.shape {
@@ -101,7 +118,11 @@ fn main() -> Result<(), Failure> {
             _ => "-distributed",
         };
         let pinned = if options.pinned { "-pinned" } else { "" };
-        reports().join(format!("client{}{distributed}{pinned}.json", options.form))
+        let guard = options.guard.as_ref().map_or_else(String::new, |guard| {
+            format!("-{}", guard.to_lowercase().replace(' ', "-"))
+        });
+        let form = options.form;
+        reports().join(format!("client{form}{distributed}{pinned}{guard}.json"))
     });
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

@@ -6,25 +6,29 @@ use bytes::Bytes;
 use fastrand::Rng;
 use futures::future::try_join_all;
 use hbase_txn::{
-    Connection, Get, OpenOptions, PartitionedTable, Put, Row, Scan, Table, TransactionId, WriterOptions,
+    Config, Connection, Get, OpenOptions, PartitionedTable, Put, Row, Scan, Table, TransactionId,
+    WriterOptions,
 };
 
 use super::{
-    setup::Failure,
+    setup::{self, Failure},
     workload::{
         Answer, FAMILY, ONLY_PARTITION, Operation, QUALIFIER, ROWS_OF_PARTITION, Request, VALUE, nth_row, row,
     },
 };
 
 pub(crate) struct Ours {
+    config: Config,
     reads: Table,
     writes: PartitionedTable,
 }
 
 impl Ours {
     pub(crate) async fn new(uri: &str, reads: &str, writes: &str) -> Result<Self, Failure> {
-        let connection = Connection::connect(uri).await?;
+        let config = setup::config(uri)?;
+        let connection = Connection::builder(config.clone()).connect().await?;
         Ok(Self {
+            config,
             reads: connection.table(reads)?,
             writes: OpenOptions::new()
                 .concurrency(64)
@@ -36,6 +40,20 @@ impl Ours {
     pub(crate) async fn perform(&self, request: &Request) -> Result<Answer, Failure> {
         let reads = self.reads.clone();
         match request.operation {
+            Operation::Connect => {
+                let config = self.config.clone();
+                let call = move |task: &mut Task| {
+                    let (config, name) = (config.clone(), reads.name().clone());
+                    let get = Get::new(task.row());
+                    async move {
+                        let connection = Connection::builder(config).connect().await?;
+                        let found = connection.table(name)?.get(get).await?;
+                        connection.close().await;
+                        all_found(&[found])
+                    }
+                };
+                repeat(request, 1, call).await
+            }
             Operation::Get => {
                 let call = move |task: &mut Task| {
                     let (table, get) = (reads.clone(), Get::new(task.row()));
@@ -139,8 +157,10 @@ fn all_found(rows: &[Option<Row>]) -> Result<(), Failure> {
     }
 }
 
+/// Creates a put of constants, which are not copied, as Java's arrays are not.
 fn put(row: Bytes) -> Put {
-    Put::new(row).cell(FAMILY, QUALIFIER, &VALUE[..])
+    let [family, qualifier] = [FAMILY, QUALIFIER].map(|name| Bytes::from_static(name.as_bytes()));
+    Put::new(row).cell(family, qualifier, Bytes::from_static(&VALUE))
 }
 
 /// The choices of one task.

@@ -16,7 +16,13 @@ use super::{
 const TEMPLATE: &str = include_str!("page.md");
 
 /// The reports of the full form, in the order of the page.
-const REPORTS: [&str; 3] = ["client.json", "client-distributed.json", "client-pinned.json"];
+const REPORTS: [&str; 5] = [
+    "client.json",
+    "client-distributed.json",
+    "client-pinned.json",
+    "client-kerberos-with-privacy.json",
+    "client-tls.json",
+];
 
 /// Writes the page and the charts from these reports, or from those of the full form. The charts
 /// are those of the first report.
@@ -121,12 +127,16 @@ fn charts_of(workloads: &[WorkloadReport]) -> [(&'static str, String); 4] {
 fn section(report: &Report) -> String {
     let (machine, cluster, method) = (&report.machine, &report.cluster, &report.method);
     let mut text = format!(
-        "## {}{}\n\n| | |\n|---|---|\n",
+        "## {}{}{}\n\n| | |\n|---|---|\n",
         match &*cluster.shape {
             "standalone" => "One server".to_owned(),
             shape => format!("A cluster {shape}"),
         },
         if method.pinned { ", pinned" } else { "" },
+        report
+            .guard
+            .as_ref()
+            .map_or_else(String::new, |guard| format!(", {guard}")),
     );
     // Writing to a string can't fail.
     let mut line = |name: &str, value: &str| {

@@ -57,6 +57,11 @@ impl Process {
             Contestant::Java => {
                 words.push(java("java").into());
                 words.extend(JAVA_OPTIONS.map(OsString::from));
+                if let Some(path) = env::var_os("KRB5_CONFIG") {
+                    let mut option = OsString::from("-Djava.security.krb5.conf=");
+                    option.push(path);
+                    words.push(option);
+                }
                 words.extend(["-cp".into(), build()?, "Client".into()]);
                 words.push(format!("hbase.zookeeper.property.clientPort={}", target.zookeeper_port).into());
             }
@@ -160,7 +165,8 @@ fn build() -> Result<OsString, Failure> {
         .arg("-cp")
         .arg(&jars);
     run(compiler.arg(program.join("Client.java")))?;
-    Ok(env::join_paths([classes, jars])?)
+    let conf = env::var_os("HBASE_CONF_DIR").map(PathBuf::from);
+    Ok(env::join_paths([classes, jars].into_iter().chain(conf))?)
 }
 
 /// Returns a program of the JDK of `JAVA_HOME`, or else of `PATH`.

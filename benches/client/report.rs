@@ -14,6 +14,8 @@ use super::{
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) cluster: Cluster,
+    /// What guards the cluster, for example "TLS".
+    pub(crate) guard: Option<String>,
     /// The releases of the contestants.
     pub(crate) clients: Vec<(Contestant, String)>,
     pub(crate) method: Method,

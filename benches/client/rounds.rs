@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fs, thread};
 use bytes::Bytes;
 use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
-    TableDescriptorExt, TableName,
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor, TableDescriptorExt,
+    TableName,
 };
 use tokio::{runtime::Runtime, time};
 
@@ -14,7 +14,7 @@ use super::{
     Options,
     process::{self, Process, Target, Usage},
     report::{Cluster, Machine, Method, Report, Round, WorkloadReport},
-    setup::{CLUSTER, Failure},
+    setup::{self, CLUSTER, Failure},
     workload::{
         self, Contestant, FAMILY, PARTITIONS, QUALIFIER, ROWS_OF_PARTITION, VALUE, Variant, Workload,
     },
@@ -26,6 +26,14 @@ const MAX_FOREIGN: f64 = 0.03;
 /// The most rounds of a workload that are repeated.
 fn repeats(rounds: usize) -> usize {
     rounds.div_ceil(2)
+}
+
+/// The floor neither authenticates nor encrypts.
+fn contestants(options: &Options) -> &'static [Contestant] {
+    match options.guard {
+        None => &[Contestant::Ours, Contestant::Java, Contestant::Floor],
+        Some(_) => &[Contestant::Ours, Contestant::Java],
+    }
 }
 
 /// Measures all workloads, and writes the report.
@@ -42,6 +50,7 @@ pub(crate) fn measure(options: &Options) -> Result<Report, Failure> {
         Ok(Report {
             machine: Machine::read(driver.processors)?,
             cluster,
+            guard: options.guard.clone(),
             clients: clients
                 .map(|(contestant, process)| (*contestant, process.description.clone()))
                 .collect(),
@@ -90,7 +99,7 @@ struct Tables {
 impl Tables {
     async fn create(status: &ClusterStatus, regions: usize) -> Result<Self, Failure> {
         let uri = status.uri.clone().ok_or("the cluster does not run")?;
-        let connection = Connection::builder(Config::from_uri(&uri)?).connect().await?;
+        let connection = Connection::builder(setup::config(&uri)?).connect().await?;
         let id = fastrand::u32(..);
         let tables = Self {
             connection,
@@ -181,20 +190,22 @@ impl<'a> Driver<'a> {
                 process::pin(*server, &format!("1-{}", processors - 1))?;
             }
         }
-        for contestant in [Contestant::Ours, Contestant::Java, Contestant::Floor] {
-            let process = Process::start(contestant, &target, options.pinned)?;
-            driver.contestants.insert(contestant, process);
+        for contestant in contestants(options) {
+            let process = Process::start(*contestant, &target, options.pinned)?;
+            driver.contestants.insert(*contestant, process);
         }
         Ok(driver)
     }
 
     fn run(&mut self, options: &Options) -> Result<Vec<WorkloadReport>, Failure> {
+        let contestants = contestants(options);
         let wanted = |workload: &Workload| {
             options.workloads.is_empty() || options.workloads.iter().any(|id| id == workload.id)
         };
         let workloads: Vec<Workload> = workload::all(options.seconds)
             .into_iter()
             .filter(wanted)
+            .map(|workload| workload.of(contestants))
             .collect();
         if workloads.is_empty() {
             return Err("no workload has such a name".into());

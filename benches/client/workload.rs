@@ -40,6 +40,8 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Operation {
+    /// A new client that reads one row.
+    Connect,
     Get,
     GetMany,
     Scan,
@@ -161,6 +163,13 @@ impl Workload {
         self
     }
 
+    /// Leaves out the other contestants.
+    pub(crate) fn of(mut self, contestants: &[Contestant]) -> Self {
+        self.variants
+            .retain(|variant| contestants.contains(&variant.contestant));
+        self
+    }
+
     fn with_all(self, request: &Request) -> Self {
         self.with(Contestant::Java, request)
             .with(Contestant::Floor, request)
@@ -207,7 +216,15 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
     let hot = |operation, outstanding, rows| request(operation, outstanding, rows, 1);
     let hot_commit = hot(Operation::Commit, 64, 10);
     let recorded = hot(Operation::Recorded, 64, 1);
+    let connect = spread(Operation::Connect, 8, 1);
     vec![
+        Workload::new(
+            "connect",
+            "new clients that read a row, 8 at once",
+            "clients",
+            &connect,
+        )
+        .with(Contestant::Java, &connect),
         single("lone-get", 1),
         single("get-64", 64),
         single("get-512", 512),

@@ -29,7 +29,7 @@ impl Bench {
             .status()?
             .uri
             .ok_or("the cluster does not run")?;
-        let connection = Connection::builder(Config::from_uri(&uri)?).connect().await?;
+        let connection = Connection::builder(config(&uri)?).connect().await?;
         let table: TableName = format!("bench_{what}_{:08x}", fastrand::u32(..)).parse()?;
         let descriptor = TableDescriptor::from(table.clone())
             .with_family(FamilyDescriptor::new("f"))
@@ -45,6 +45,15 @@ impl Bench {
         self.connection.admin().delete_table(&self.table).await?;
         Ok(())
     }
+}
+
+/// Returns the configuration of a client of the cluster: of one with Kerberos or TLS, the folder that
+/// `HBASE_CONF_DIR` names has it.
+pub(crate) fn config(uri: &str) -> Result<Config, Failure> {
+    Ok(match std::env::var_os("HBASE_CONF_DIR") {
+        Some(_) => Config::from_env()?,
+        None => Config::from_uri(uri)?,
+    })
 }
 
 /// Returns whether only the short form is requested, which checks no limits.

@@ -30,6 +30,7 @@ import org.apache.hadoop.hbase.protobuf.generated.MultiRowMutationProtos.MultiRo
 import org.apache.hadoop.hbase.protobuf.generated.MultiRowMutationProtos.MutateRowsRequest;
 import org.apache.hadoop.hbase.protobuf.generated.MultiRowMutationProtos.MutateRowsResponse;
 import org.apache.hadoop.hbase.util.VersionInfo;
+import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hbase.thirdparty.com.google.gson.Gson;
 
 /**
@@ -84,6 +85,9 @@ public final class Client {
         Configuration configuration = HBaseConfiguration.create();
         String[] setting = arguments[0].split("=", 2);
         configuration.set(setting[0], setting[1]);
+        String authentication = configuration.get("hbase.security.authentication", "simple");
+        configuration.set("hadoop.security.authentication", authentication);
+        UserGroupInformation.setConfiguration(configuration);
         Gson json = new Gson();
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (AsyncConnection connection = ConnectionFactory.createAsyncConnection(configuration).get()) {
@@ -107,6 +111,8 @@ public final class Client {
 
     private Answer perform(Request request) throws Exception {
         switch (request.operation) {
+            case "connect":
+                return repeat(request, 1, this::connect);
             case "get":
                 return repeat(request, 1, task -> reads.get(new Get(task.row())).thenAccept(Client::checkFound));
             case "get-many":
@@ -127,6 +133,22 @@ public final class Client {
                 return scan(request);
             default:
                 throw new IllegalArgumentException(request.operation);
+        }
+    }
+
+    /** Reads a row by a client of its own. */
+    private CompletableFuture<Void> connect(Task task) {
+        return ConnectionFactory.createAsyncConnection(connection.getConfiguration()).thenCompose(own ->
+                own.getTable(reads.getName()).get(new Get(task.row())).thenAccept(Client::checkFound)
+                        // A thread of the client must not close it.
+                        .whenCompleteAsync((nothing, error) -> close(own)));
+    }
+
+    private static void close(AsyncConnection connection) {
+        try {
+            connection.close();
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
         }
     }
 
