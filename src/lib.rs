@@ -70,7 +70,7 @@
 //! | `zookeeper` (default) | connecting by ZooKeeper quorum, `hbase+zk://…` |
 //! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
 //! | `kerberos` | clusters that authenticate clients by Kerberos or delegation tokens |
-//! | `tls` | TLS to the servers |
+//! | `tls` | TLS to the servers and to ZooKeeper |
 //! | `compression` | compressed cells between client and servers |
 //! | `uuid` | UUIDs as cell values |
 //! | `metrics` | metrics of the client, transactions and locks, for the recorder of the crate `metrics` |

@@ -140,6 +140,9 @@ pub fn zookeeper_frame(data: &[u8]) {
         if let Ok(data) = zookeeper::decode_data(body.clone()) {
             assert!(data.len() < body.len(), "more was read than there is");
         }
+        if let Ok(Some(token)) = zookeeper::decode_token(body.clone()) {
+            assert!(token.len() < body.len(), "more was read than there is");
+        }
     }
 }
 

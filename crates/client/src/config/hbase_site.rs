@@ -6,7 +6,7 @@ mod kerberos;
 use std::{env, path::Path, str::FromStr, time::Duration};
 
 #[cfg(feature = "tls")]
-use super::tls_keys;
+use super::tls_keys::{self, TlsKeys};
 use super::{
     ClusterAddress, Config, MetaReplicaMode,
     expand::expand,
@@ -59,7 +59,18 @@ fn config(properties: Properties) -> Result<Config> {
     let mut config = Config::new(site.address(&mut warnings)?);
     #[cfg(feature = "tls")]
     {
-        config.tls = tls_keys::read(|key| site.text(key), &mut warnings)?;
+        config.tls = tls_keys::read(&TlsKeys::HBASE, |key| site.text(key), &mut warnings)?;
+        #[cfg(feature = "zookeeper")]
+        {
+            config.zookeeper_tls = tls_keys::read(&TlsKeys::ZOOKEEPER, |key| site.text(key), &mut warnings)?;
+        }
+    }
+    #[cfg(not(feature = "tls"))]
+    {
+        site.refuse_tls("hbase.client.netty.tls.enabled")?;
+        if matches!(config.address(), ClusterAddress::ZooKeeper { .. }) {
+            site.refuse_tls("hbase.zookeeper.property.client.secure")?;
+        }
     }
     let set = |slot: &mut Duration, keys: &[&str]| -> Result<()> {
         if let Some(limit) = site.limit(keys)? {
@@ -224,19 +235,16 @@ impl Site {
             }
             _ => {}
         }
-        #[cfg(not(feature = "tls"))]
-        self.refuse_tls()?;
         Ok(())
     }
 
-    /// Refuses TLS by the name of the feature.
+    /// Refuses a switch of TLS by the name of the feature.
     #[cfg(not(feature = "tls"))]
-    fn refuse_tls(&self) -> Result<()> {
-        const TLS: &str = "hbase.client.netty.tls.enabled";
-        match self.text(TLS)? {
+    fn refuse_tls(&self, key: &str) -> Result<()> {
+        match self.text(key)? {
             Some(on) if on.eq_ignore_ascii_case("true") => Err(Error::new(
                 ErrorKind::AuthenticationRequired,
-                format!("{TLS} is {on:?}; this build has no TLS"),
+                format!("{key} is {on:?}; this build has no TLS"),
             )
             .with_hint("build it with the feature tls")),
             _ => Ok(()),

@@ -35,6 +35,8 @@ pub(crate) use tls::CIPHER_SUITES;
 pub(crate) use tls::TlsStore;
 #[cfg(feature = "tls")]
 pub use tls::{TlsOptions, TlsVersion};
+#[cfg(feature = "tls")]
+pub(crate) use tls_keys::TlsKeys;
 #[cfg(feature = "kerberos")]
 pub use token_file::TokenFile;
 
@@ -70,6 +72,7 @@ use crate::{
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | TLS, with the feature `tls` (`with_tls`) | off | `hbase.client.netty.tls.enabled` and others |
+/// | TLS to ZooKeeper, with the feature `tls` (`with_zookeeper_tls`) | off | `hbase.zookeeper.property.client.secure` and others |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
 /// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
@@ -130,6 +133,8 @@ pub struct Config {
     connections_per_server: u8,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
+    #[cfg(all(feature = "tls", feature = "zookeeper"))]
+    zookeeper_tls: Option<TlsOptions>,
     #[cfg(feature = "kerberos")]
     security: security::Security,
     warnings: Vec<String>,
@@ -165,6 +170,8 @@ impl Config {
             connections_per_server: 1,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(all(feature = "tls", feature = "zookeeper"))]
+            zookeeper_tls: None,
             #[cfg(feature = "kerberos")]
             security: security::Security::default(),
             warnings: Vec::new(),
@@ -598,7 +605,7 @@ impl Config {
     }
 
     /// Sets TLS to masters and region servers. The default is `None`, without TLS. Connections to
-    /// ZooKeeper are not affected.
+    /// ZooKeeper have settings of their own (`with_zookeeper_tls`).
     ///
     /// Calls fail with [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) if a server
     /// does not prove its identity or refuses that of this client, and with
@@ -608,6 +615,26 @@ impl Config {
     #[must_use]
     pub fn with_tls(mut self, tls: Option<TlsOptions>) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// Returns the settings of TLS to the ZooKeeper quorum, or `None` without TLS.
+    #[cfg(all(feature = "tls", feature = "zookeeper"))]
+    #[cfg_attr(docsrs, doc(cfg(all(feature = "tls", feature = "zookeeper"))))]
+    #[must_use]
+    pub fn zookeeper_tls(&self) -> Option<&TlsOptions> {
+        self.zookeeper_tls.as_ref()
+    }
+
+    /// Sets TLS to the servers of the ZooKeeper quorum, whose ports in the address must be those for
+    /// TLS (`secureClientPort`). The default is `None`, without TLS.
+    ///
+    /// Calls fail as with [`with_tls`](Self::with_tls).
+    #[cfg(all(feature = "tls", feature = "zookeeper"))]
+    #[cfg_attr(docsrs, doc(cfg(all(feature = "tls", feature = "zookeeper"))))]
+    #[must_use]
+    pub fn with_zookeeper_tls(mut self, tls: Option<TlsOptions>) -> Self {
+        self.zookeeper_tls = tls;
         self
     }
 }

@@ -71,6 +71,7 @@ pub struct Kerberos {
     pub(super) region_server_principal: Option<String>,
     pub(super) ticket: TicketSource,
     pub(super) host_as_named: bool,
+    pub(super) zookeeper_service: Option<String>,
 }
 
 /// Where the ticket of the client comes from.
@@ -150,6 +151,15 @@ impl Kerberos {
         self
     }
 
+    /// Sets the first part of the principals of ZooKeeper's servers
+    /// (`hbase.zookeeper.property.sasl.client.username`). The default is `zookeeper`. It is used if the
+    /// quorum requires authentication. The Kerberos library determines the rest.
+    #[must_use]
+    pub fn with_zookeeper_service(mut self, service: impl Into<String>) -> Self {
+        self.zookeeper_service = Some(service.into());
+        self
+    }
+
     /// Returns the principal of masters.
     #[must_use]
     pub fn master_principal(&self) -> Option<&str> {
@@ -160,6 +170,12 @@ impl Kerberos {
     #[must_use]
     pub fn region_server_principal(&self) -> Option<&str> {
         self.region_server_principal.as_deref()
+    }
+
+    /// Returns the first part of the principals of ZooKeeper's servers.
+    #[must_use]
+    pub fn zookeeper_service(&self) -> &str {
+        self.zookeeper_service.as_deref().unwrap_or("zookeeper")
     }
 
     /// Returns where the ticket comes from.

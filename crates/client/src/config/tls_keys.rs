@@ -1,6 +1,6 @@
 //! The settings of TLS in `hbase-site.xml`.
 
-use std::time::Duration;
+use std::{fs::File, io::Read as _, time::Duration};
 
 use super::{
     times::LONGEST,
@@ -8,21 +8,90 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-const ENABLED: &str = "hbase.client.netty.tls.enabled";
-const PROTOCOL: &str = "hbase.rpc.tls.protocol";
-const ENABLED_PROTOCOLS: &str = "hbase.rpc.tls.enabledProtocols";
-const SUITES: &str = "hbase.rpc.tls.ciphersuites";
-const HANDSHAKE_TIMEOUT: &str = "hbase.client.netty.tls.handshaketimeout";
 const CREDENTIALS: &str = "hadoop.security.credential.provider.path";
-/// Settings that would have to be true for more security than this client has.
-const UNSUPPORTED: [(&str, &str); 2] = [
-    ("hbase.rpc.tls.clr", "revocation lists are not supported"),
-    ("hbase.rpc.tls.ocsp", "OCSP is not supported"),
-];
+
+/// The settings of TLS to one kind of server. Those of stores are prefixes.
+#[derive(Debug)]
+pub(crate) struct TlsKeys {
+    pub(crate) enabled: &'static str,
+    pub(crate) trust_store: &'static str,
+    pub(crate) key_store: &'static str,
+    pub(crate) enabled_protocols: &'static str,
+    pub(crate) cipher_suites: &'static str,
+    protocol: &'static str,
+    verify_hostname: &'static str,
+    handshake_timeout: Option<&'static str>,
+    reload: &'static str,
+    /// Settings that would have to be absent or false, because this client has less security.
+    unsupported: &'static [(&'static str, &'static str)],
+    /// Whether a password may be in a file of its own, and not in a credential provider.
+    has_password_files: bool,
+    /// The method of [`Config`](super::Config) that sets TLS.
+    pub(crate) method: &'static str,
+    /// The settings of the servers: TLS, its key store, and the check of the names of clients.
+    pub(crate) enabled_on_servers: &'static str,
+    pub(crate) key_store_on_servers: &'static str,
+    pub(crate) verify_clients: &'static str,
+}
+
+const NO_REVOCATION_LISTS: &str = "revocation lists are not supported";
+const NO_OCSP: &str = "OCSP is not supported";
+
+impl TlsKeys {
+    /// Masters and region servers.
+    pub(crate) const HBASE: Self = Self {
+        enabled: "hbase.client.netty.tls.enabled",
+        trust_store: "hbase.rpc.tls.truststore",
+        key_store: "hbase.rpc.tls.keystore",
+        enabled_protocols: "hbase.rpc.tls.enabledProtocols",
+        cipher_suites: "hbase.rpc.tls.ciphersuites",
+        protocol: "hbase.rpc.tls.protocol",
+        verify_hostname: "hbase.client.netty.tls.verify.server.hostname",
+        handshake_timeout: Some("hbase.client.netty.tls.handshaketimeout"),
+        reload: "hbase.rpc.tls.certReload",
+        unsupported: &[
+            ("hbase.rpc.tls.clr", NO_REVOCATION_LISTS),
+            ("hbase.rpc.tls.ocsp", NO_OCSP),
+        ],
+        has_password_files: false,
+        method: "Config::with_tls",
+        enabled_on_servers: "hbase.server.netty.tls.enabled",
+        key_store_on_servers: "hbase.rpc.tls.keystore.location",
+        verify_clients: "hbase.server.netty.tls.verify.client.hostname",
+    };
+
+    /// Servers of a ZooKeeper quorum.
+    #[cfg(feature = "zookeeper")]
+    pub(crate) const ZOOKEEPER: Self = Self {
+        enabled: "hbase.zookeeper.property.client.secure",
+        trust_store: "hbase.zookeeper.property.ssl.trustStore",
+        key_store: "hbase.zookeeper.property.ssl.keyStore",
+        enabled_protocols: "hbase.zookeeper.property.ssl.enabledProtocols",
+        cipher_suites: "hbase.zookeeper.property.ssl.ciphersuites",
+        protocol: "hbase.zookeeper.property.ssl.protocol",
+        verify_hostname: "hbase.zookeeper.property.ssl.hostnameVerification",
+        handshake_timeout: None,
+        reload: "hbase.zookeeper.property.client.certReload",
+        unsupported: &[
+            ("hbase.zookeeper.property.ssl.crl", NO_REVOCATION_LISTS),
+            ("hbase.zookeeper.property.ssl.ocsp", NO_OCSP),
+            (
+                "hbase.zookeeper.property.ssl.context.supplier.class",
+                "classes of Java are not supported",
+            ),
+        ],
+        has_password_files: true,
+        method: "Config::with_zookeeper_tls",
+        enabled_on_servers: "secureClientPort",
+        key_store_on_servers: "ssl.keyStore.location",
+        verify_clients: "ssl.clientHostnameVerification",
+    };
+}
 
 /// Returns the settings of TLS if it is enabled, and adds warnings. `text` returns a property
 /// that is not empty.
 pub(super) fn read(
+    keys: &TlsKeys,
     text: impl Fn(&str) -> Result<Option<String>>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<TlsOptions>> {
@@ -35,34 +104,38 @@ pub(super) fn read(
             _ => default,
         })
     };
-    if !is(ENABLED, false)? {
+    if !is(keys.enabled, false)? {
         return Ok(None);
     }
-    for (key, why) in UNSUPPORTED {
-        if is(key, false)? {
-            return refuse(format!("{key} is true: {why}"));
+    for (key, why) in keys.unsupported {
+        if let Some(value) = text(key)?
+            && !value.eq_ignore_ascii_case("false")
+        {
+            return refuse(format!("{key} is {value}: {why}"));
         }
     }
-    let trust_store = store(&text, "hbase.rpc.tls.truststore")?;
+    let trust_store = store(keys, &text, keys.trust_store)?;
     if trust_store.is_none() {
         return Err(Error::new(
             ErrorKind::InvalidConfig,
             format!(
-                "{ENABLED} is true, and hbase.rpc.tls.truststore.location is not set: the trust store of the \
-                 system is not used"
+                "{} is true, and {}.location is not set: the trust store of the system is not used",
+                keys.enabled, keys.trust_store
             ),
         ));
     }
-    let key_store = store(&text, "hbase.rpc.tls.keystore")?;
+    let key_store = store(keys, &text, keys.key_store)?;
     let mut tls = TlsOptions::without_stores()
         .with_stores(trust_store, key_store)
-        .verify_hostname(is("hbase.client.netty.tls.verify.server.hostname", true)?)
-        .reload(is("hbase.rpc.tls.certReload", true)?);
-    if let Some(millis) = text(HANDSHAKE_TIMEOUT)? {
+        .verify_hostname(is(keys.verify_hostname, true)?)
+        .reload(is(keys.reload, true)?);
+    if let Some(key) = keys.handshake_timeout
+        && let Some(millis) = text(key)?
+    {
         // In Netty, zero or less means no limit.
         let millis: i64 = millis.parse().map_err(|_| {
             Error::invalid_config(format!(
-                "hbase-site.xml: {HANDSHAKE_TIMEOUT} is {millis:?}, which is no whole number"
+                "hbase-site.xml: {key} is {millis:?}, which is no whole number"
             ))
         })?;
         tls = tls.handshake_timeout(match u64::try_from(millis) {
@@ -70,15 +143,15 @@ pub(super) fn read(
             Ok(millis) => Duration::from_millis(millis),
         });
     }
-    let protocols = match text(ENABLED_PROTOCOLS)? {
-        Some(names) => Some((ENABLED_PROTOCOLS, names)),
-        None => text(PROTOCOL)?.map(|name| (PROTOCOL, name)),
+    let protocols = match text(keys.enabled_protocols)? {
+        Some(names) => Some((keys.enabled_protocols, names)),
+        None => text(keys.protocol)?.map(|name| (keys.protocol, name)),
     };
     if let Some((key, names)) = protocols {
         tls = tls.versions(versions(key, &names, warnings)?);
     }
-    if let Some(names) = text(SUITES)? {
-        let names = chosen(SUITES, &names, warnings, |name| {
+    if let Some(names) = text(keys.cipher_suites)? {
+        let names = chosen(keys.cipher_suites, &names, warnings, |name| {
             CIPHER_SUITES.contains(&name).then(|| vec![name.to_owned()])
         })?;
         tls = tls.cipher_suites(names);
@@ -86,7 +159,11 @@ pub(super) fn read(
     Ok(Some(tls))
 }
 
-fn store(text: impl Fn(&str) -> Result<Option<String>>, prefix: &str) -> Result<Option<TlsStore>> {
+fn store(
+    keys: &TlsKeys,
+    text: impl Fn(&str) -> Result<Option<String>>,
+    prefix: &str,
+) -> Result<Option<TlsStore>> {
     let Some(location) = text(&format!("{prefix}.location"))? else {
         return Ok(None);
     };
@@ -99,8 +176,13 @@ fn store(text: impl Fn(&str) -> Result<Option<String>>, prefix: &str) -> Result<
         ));
     }
     let password_key = format!("{prefix}.password");
-    let password = text(&password_key)?;
-    if password.is_none()
+    let mut password = text(&password_key)?;
+    if keys.has_password_files {
+        let key = format!("{prefix}.passwordPath");
+        if let Some(path) = text(&key)? {
+            password = Some(password_in(&key, &path)?);
+        }
+    } else if password.is_none()
         && let Some(path) = text(CREDENTIALS)?
     {
         return refuse(format!(
@@ -108,6 +190,17 @@ fn store(text: impl Fn(&str) -> Result<Option<String>>, prefix: &str) -> Result<
         ));
     }
     Ok(Some(TlsStore::new(location.into(), password.unwrap_or_default())))
+}
+
+/// Reads a password from a file, whose last line may have an end (`SecretUtils`).
+fn password_in(key: &str, path: &str) -> Result<String> {
+    const MAX_SIZE: u64 = 4096;
+    let mut password = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_SIZE).read_to_string(&mut password));
+    match read {
+        Ok(_) => Ok(password.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => refuse(format!("{key} is {path:?}, which can't be read: {error}")),
+    }
 }
 
 fn versions(key: &str, names: &str, warnings: &mut Vec<String>) -> Result<Vec<TlsVersion>> {
@@ -160,17 +253,20 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
+    const ENABLED: &str = TlsKeys::HBASE.enabled;
     const TRUST: (&str, &str) = ("hbase.rpc.tls.truststore.location", "/t.jks");
 
-    fn read(properties: &[(&str, &str)]) -> Result<Config> {
-        let mut site = String::from("<configuration>");
-        for (name, value) in [("hbase.masters", "m"), (ENABLED, "true"), TRUST]
+    fn read_all(properties: &[(&str, &str)]) -> Result<Config> {
+        let properties: String = properties
             .iter()
-            .chain(properties)
-        {
-            site += &format!("<property><name>{name}</name><value>{value}</value></property>");
-        }
-        Config::from_hbase_site(&(site + "</configuration>"))
+            .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>"))
+            .collect();
+        Config::from_hbase_site(&format!("<configuration>{properties}</configuration>"))
+    }
+
+    fn read(properties: &[(&str, &str)]) -> Result<Config> {
+        let base = [("hbase.masters", "m"), (ENABLED, "true"), TRUST];
+        read_all(&[&base, properties].concat())
     }
 
     #[test]
@@ -234,6 +330,75 @@ mod tests {
         assert!(error.to_string().contains(key), "{error}");
     }
 
+    #[cfg(feature = "zookeeper")]
+    mod zookeeper {
+        use super::*;
+
+        const PREFIX: &str = "hbase.zookeeper.property.";
+
+        /// Reads settings of TLS to ZooKeeper, whose names lack the prefix.
+        fn read(properties: &[(&str, &str)]) -> Result<Config> {
+            let base = [("client.secure", "true"), ("ssl.trustStore.location", "/t.jks")];
+            let named = base.iter().chain(properties);
+            let named: Vec<_> = named
+                .map(|(name, value)| (format!("{PREFIX}{name}"), *value))
+                .collect();
+            let properties: Vec<_> = named.iter().map(|(name, value)| (&**name, *value)).collect();
+            read_all(&properties)
+        }
+
+        #[test]
+        fn all_settings_are_read() {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            std::io::Write::write_all(&mut file, b" of key \n").unwrap();
+            let config = read(&[
+                ("clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty"),
+                ("ssl.trustStore.password", "of trust"),
+                ("ssl.trustStore.type", "JKS"),
+                ("ssl.keyStore.location", "/k.p12"),
+                ("ssl.keyStore.password", "not this one"),
+                ("ssl.keyStore.passwordPath", file.path().to_str().unwrap()),
+                ("ssl.hostnameVerification", "false"),
+                ("ssl.enabledProtocols", "TLSv1.3"),
+                ("ssl.protocol", "TLSv1.2"),
+                ("ssl.ciphersuites", "TLS_AES_128_GCM_SHA256"),
+                ("client.certReload", "false"),
+            ])
+            .unwrap();
+            let expected = TlsOptions::new("/t.jks", "of trust")
+                .key_store("/k.p12", " of key ")
+                .verify_hostname(false)
+                .versions([TlsVersion::V1_3])
+                .cipher_suites(["TLS_AES_128_GCM_SHA256"])
+                .reload(false);
+            assert_eq!(config.zookeeper_tls(), Some(&expected));
+            assert_eq!(config.tls(), None);
+            assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+        }
+
+        #[test]
+        fn defaults_are_those_of_the_options() {
+            let config = read(&[]).unwrap();
+            assert_eq!(config.zookeeper_tls(), Some(&TlsOptions::new("/t.jks", "")));
+            assert_eq!(read(&[("client.secure", "false")]).unwrap().zookeeper_tls(), None);
+        }
+
+        #[rstest]
+        #[case("ssl.trustStore.location", " ")]
+        #[case("ssl.trustStore.type", "BCFKS")]
+        #[case("ssl.trustStore.passwordPath", "/no/such/file")]
+        #[case("ssl.crl", "true")]
+        #[case("ssl.ocsp", "true")]
+        #[case("ssl.context.supplier.class", "a.B")]
+        #[case("ssl.enabledProtocols", "TLSv1.1")]
+        fn unsupported_settings_are_refused_by_name(#[case] key: &str, #[case] value: &str) {
+            let error = read(&[(key, value)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+            let named = format!("{PREFIX}{key}");
+            assert!(error.to_string().contains(&named), "{error}");
+        }
+    }
+
     #[test]
     fn credential_provider_does_not_matter_if_passwords_are_set() {
         let provider = ("hadoop.security.credential.provider.path", "jceks://file/c.jceks");
@@ -263,15 +428,20 @@ mod tests {
         let page = fs::read_to_string(Path::new(env!("REPOSITORY")).join("docs/configuration.md")).unwrap();
         let source = include_str!("tls_keys.rs");
         let keys = source.split('"').filter(|text| {
-            ["hbase.rpc.tls.", "hbase.client.netty.", "hadoop."]
-                .iter()
-                .any(|prefix| text.starts_with(prefix))
+            [
+                "hbase.rpc.tls.",
+                "hbase.client.netty.",
+                "hbase.zookeeper.property.",
+                "hadoop.",
+            ]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
         });
         let mut count = 0;
-        for key in keys.filter(|key| key.len() > "hbase.rpc.tls.".len()) {
+        for key in keys.filter(|key| !key.ends_with('.')) {
             assert!(page.contains(key), "docs/configuration.md lacks {key}");
             count += 1;
         }
-        assert!(count > 10);
+        assert!(count > 20);
     }
 }

@@ -18,12 +18,12 @@ use super::{
     connection::{Answer, RpcConnection},
     connector::{Connector, DialTarget, Io, ServiceKind},
 };
-#[cfg(feature = "tls")]
-use crate::tls::TlsClient;
 use crate::{
     config::Config,
     wire::{cell_block::Codec, compression::Compression, connection_header::Header, ping},
 };
+#[cfg(feature = "tls")]
+use crate::{config::TlsKeys, tls::TlsClient};
 
 /// The exception that a ping with cells gets if its cells were read.
 const NO_REGION: &str = "org.apache.hadoop.hbase.NotServingRegionException";
@@ -51,7 +51,9 @@ impl Dialler {
             max_frame_size: config.max_frame_size(),
             compression: config.compression(),
             #[cfg(feature = "tls")]
-            tls: config.tls().cloned().map(TlsClient::new).map(Arc::new),
+            tls: config
+                .tls()
+                .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::HBASE))),
             #[cfg(feature = "kerberos")]
             authenticator: Authenticator::new(config),
         }

@@ -38,3 +38,7 @@ pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub(crate) use pool::{Call, RpcClient};
 pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;
+#[cfg(all(feature = "kerberos", feature = "zookeeper"))]
+pub(crate) use sasl::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
+#[cfg(feature = "zookeeper")]
+pub(crate) use tls_probe::answers_in_tls;

@@ -19,6 +19,8 @@ use futures::{
 use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
 
+#[cfg(all(feature = "kerberos", feature = "zookeeper"))]
+use super::sasl::QuorumLogin;
 use super::{
     authentication_probe,
     call_error::CallError,
@@ -117,6 +119,12 @@ impl RpcClient {
         if let Some(authenticator) = self.dialler.authenticator() {
             authenticator.use_token(token, environment);
         }
+    }
+
+    /// Returns how the client authenticates to ZooKeeper. Returns `None` without Kerberos.
+    #[cfg(all(feature = "kerberos", feature = "zookeeper"))]
+    pub(crate) fn quorum_login(&self) -> Option<QuorumLogin> {
+        self.dialler.authenticator()?.quorum_login()
     }
 
     /// Asks a server of the registry for the id of its cluster, without authentication. Returns `None`

@@ -1,4 +1,4 @@
-//! TLS to the servers of a cluster: what is trusted, what this client presents, and the handshake.
+//! TLS to servers: what is trusted, what this client presents, and the handshake.
 
 use std::{
     fs, io,
@@ -22,18 +22,20 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    failure::TlsFailure,
+    failure::{Peer, TlsFailure},
     store,
     stream::TlsStream,
     verifier::{ServerVerifier, Trust},
 };
-use crate::config::{TlsOptions, TlsStore, TlsVersion};
+use crate::config::{TlsKeys, TlsOptions, TlsStore, TlsVersion};
 
-/// TLS to the servers of a cluster. Its stores are read at the first handshake, and again when
+/// TLS to the servers of a cluster or quorum. Its stores are read at the first handshake, and again when
 /// their files change.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     options: TlsOptions,
+    /// The settings that errors name.
+    keys: &'static TlsKeys,
     stores: Mutex<Option<Loaded>>,
 }
 
@@ -58,9 +60,10 @@ struct Setup {
 type Stamp = Option<(SystemTime, u64)>;
 
 impl TlsClient {
-    pub(crate) fn new(options: TlsOptions) -> Self {
+    pub(crate) fn new(options: TlsOptions, keys: &'static TlsKeys) -> Self {
         Self {
             options,
+            keys,
             stores: Mutex::new(None),
         }
     }
@@ -75,7 +78,7 @@ impl TlsClient {
         self: &Arc<Self>,
         stream: S,
         host: &str,
-        peer: Option<IpAddr>,
+        address: Option<IpAddr>,
     ) -> io::Result<TlsStream<S>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| TlsFailure::config(format!("{host:?} is no name that a certificate can have")))?;
@@ -89,14 +92,19 @@ impl TlsClient {
             trust: setup.trust,
             provider: Arc::clone(config.crypto_provider()),
             checks_name: self.options.verifies_hostname(),
-            peer,
+            peer: address,
         };
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         let limit = self.options.handshake_limit();
+        let peer = Peer {
+            host: host.to_owned(),
+            has_key: setup.has_key,
+            keys: self.keys,
+        };
         match timeout(limit, handshake).await {
-            Ok(Ok(stream)) => Ok(TlsStream::new(stream, host.to_owned(), setup.has_key)),
-            Ok(Err(error)) => Err(TlsFailure::explain(error, host, setup.has_key)),
+            Ok(Ok(stream)) => Ok(TlsStream::new(stream, peer)),
+            Ok(Err(error)) => Err(TlsFailure::explain(error, &peer)),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!("the TLS handshake did not end within {limit:?}"),
@@ -155,7 +163,10 @@ impl TlsClient {
             return Err(TlsFailure::config(
                 "no trust store is set for TLS, and that of the system is not used",
             )
-            .with_hint("set hbase.rpc.tls.truststore.location (TlsOptions::new)"));
+            .with_hint(format!(
+                "set {}.location (TlsOptions::new)",
+                self.keys.trust_store
+            )));
         };
         let provider = Arc::new(self.provider()?);
         let trust = Arc::new(Trust::new(store::trusted(trust_store)?));

@@ -4,7 +4,7 @@ use std::{borrow::Cow, io};
 
 use rustls::{AlertDescription as Alert, CertificateError, Error as RustlsError};
 
-use crate::error::ErrorKind;
+use crate::{config::TlsKeys, error::ErrorKind};
 
 /// A failure of TLS that another attempt does not fix. It travels inside an [`io::Error`].
 #[derive(Clone, Debug, thiserror::Error)]
@@ -15,8 +15,14 @@ pub(crate) struct TlsFailure {
     pub(crate) hint: Cow<'static, str>,
 }
 
-const NO_COMMON_VERSION: &str = "check hbase.rpc.tls.enabledProtocols and hbase.rpc.tls.ciphersuites on both sides; \
-     this client has TLSv1.2 and TLSv1.3, and cipher suites with GCM or ChaCha20";
+/// A connection, as far as the hints of its failures name it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) host: String,
+    /// Whether this client presents a certificate.
+    pub(super) has_key: bool,
+    pub(super) keys: &'static TlsKeys,
+}
 
 impl TlsFailure {
     fn new(kind: ErrorKind, what: impl Into<Cow<'static, str>>, hint: impl Into<Cow<'static, str>>) -> Self {
@@ -48,27 +54,37 @@ impl TlsFailure {
 
     /// Returns the cause of a failed handshake, or of a connection that the server refused after
     /// it. Other errors of streams are returned as they are.
-    pub(super) fn explain(error: io::Error, host: &str, has_key: bool) -> io::Error {
+    pub(super) fn explain(error: io::Error, peer: &Peer) -> io::Error {
         let rustls = error.get_ref().and_then(|cause| cause.downcast_ref());
-        match rustls.and_then(|cause| Self::of(cause, host, has_key)) {
+        match rustls.and_then(|cause| Self::of(cause, peer)) {
             Some(failure) => failure.into(),
             None => error,
         }
     }
 
-    fn of(error: &RustlsError, host: &str, has_key: bool) -> Option<Self> {
+    fn of(error: &RustlsError, peer: &Peer) -> Option<Self> {
+        let TlsKeys {
+            enabled,
+            enabled_protocols,
+            cipher_suites,
+            method,
+            enabled_on_servers,
+            key_store_on_servers,
+            ..
+        } = peer.keys;
         Some(match error {
             RustlsError::InvalidMessage(_) => Self::new(
                 ErrorKind::Protocol,
                 "the server does not speak TLS",
-                "enable it on the servers (hbase.server.netty.tls.enabled), or switch it off here \
-                 (hbase.client.netty.tls.enabled, Config::with_tls)",
+                format!(
+                    "enable it on the servers ({enabled_on_servers}), or switch it off here ({enabled}, {method})"
+                ),
             ),
-            RustlsError::InvalidCertificate(error) => Self::of_certificate(error, host),
+            RustlsError::InvalidCertificate(error) => Self::of_certificate(error, peer),
             RustlsError::NoCertificatesPresented => Self::new(
                 ErrorKind::AuthenticationFailed,
                 "the server has no certificate",
-                "set hbase.rpc.tls.keystore.location on the servers",
+                format!("set {key_store_on_servers} on the servers"),
             ),
             RustlsError::AlertReceived(
                 alert @ (Alert::BadCertificate
@@ -80,44 +96,58 @@ impl TlsFailure {
                 | Alert::UnknownCA
                 | Alert::UnsupportedCertificate
                 | Alert::AccessDenied),
-            ) => Self::of_alert(*alert, has_key),
+            ) => Self::of_alert(*alert, peer),
             RustlsError::AlertReceived(
                 Alert::HandshakeFailure | Alert::InsufficientSecurity | Alert::ProtocolVersion,
             )
             | RustlsError::PeerIncompatible(_) => Self::new(
                 ErrorKind::Protocol,
                 "the server and this client have no TLS version or cipher suite in common",
-                NO_COMMON_VERSION,
+                format!(
+                    "check {enabled_protocols} and {cipher_suites} on both sides; this client has TLSv1.2 and TLSv1.3, \
+                     and cipher suites with GCM or ChaCha20"
+                ),
             ),
             _ => return None,
         })
     }
 
     /// The server's refusal of this client.
-    fn of_alert(alert: Alert, has_key: bool) -> Self {
-        match has_key {
+    fn of_alert(alert: Alert, peer: &Peer) -> Self {
+        let TlsKeys {
+            key_store,
+            verify_clients,
+            ..
+        } = peer.keys;
+        match peer.has_key {
             false => Self::new(
                 ErrorKind::AuthenticationFailed,
                 "the server requires a certificate of this client",
-                "set hbase.rpc.tls.keystore.location (TlsOptions::key_store)",
+                format!("set {key_store}.location (TlsOptions::key_store)"),
             ),
             true => Self::new(
                 ErrorKind::AuthenticationFailed,
                 format!("the server refuses the certificate of this client ({alert:?})"),
-                "use one that the trust store of the servers accepts, that is valid now, and that names the \
-                 address of this machine (hbase.server.netty.tls.verify.client.hostname)",
+                format!(
+                    "use one that the trust store of the servers accepts, that is valid now, and that names the \
+                     address of this machine ({verify_clients})"
+                ),
             ),
         }
     }
 
     /// This client's refusal of the server.
-    fn of_certificate(error: &CertificateError, host: &str) -> Self {
+    fn of_certificate(error: &CertificateError, Peer { host, keys, .. }: &Peer) -> Self {
         let failure =
             |what: String, hint: &'static str| Self::new(ErrorKind::AuthenticationFailed, what, hint);
         match error {
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => failure(
-                "no certificate of the trust store has issued that of the server".to_owned(),
-                "add the servers' certificate authority to hbase.rpc.tls.truststore.location",
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::new(
+                ErrorKind::AuthenticationFailed,
+                "no certificate of the trust store has issued that of the server",
+                format!(
+                    "add the servers' certificate authority to {}.location",
+                    keys.trust_store
+                ),
             ),
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => failure(
                 "the certificate of the server has expired".to_owned(),

@@ -9,7 +9,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client;
 
-use super::failure::TlsFailure;
+use super::failure::{Peer, TlsFailure};
 
 /// A TLS connection to a server.
 ///
@@ -18,18 +18,16 @@ use super::failure::TlsFailure;
 #[derive(Debug)]
 pub(crate) struct TlsStream<S> {
     inner: client::TlsStream<S>,
-    host: String,
-    has_key: bool,
+    peer: Peer,
     /// Whether the server has sent data, so it has accepted the connection.
     is_accepted: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
-    pub(super) fn new(inner: client::TlsStream<S>, host: String, has_key: bool) -> Self {
+    pub(super) fn new(inner: client::TlsStream<S>, peer: Peer) -> Self {
         Self {
             inner,
-            host,
-            has_key,
+            peer,
             is_accepted: false,
         }
     }
@@ -55,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
             // A server that is killed says no goodbye.
             io::ErrorKind::UnexpectedEof => io::ErrorKind::UnexpectedEof.into(),
             _ if self.is_accepted => error,
-            _ => TlsFailure::explain(error, &self.host, self.has_key),
+            _ => TlsFailure::explain(error, &self.peer),
         }))
     }
 }

@@ -36,6 +36,9 @@ pub(crate) enum Request<'a> {
     GetData(&'a str),
     /// Reads whether a znode exists.
     Exists(&'a str),
+    /// Sends a token of the authentication.
+    #[cfg(any(feature = "kerberos", test))]
+    Sasl(&'a [u8]),
     /// Ends the session.
     CloseSession,
 }
@@ -43,18 +46,23 @@ pub(crate) enum Request<'a> {
 impl Request<'_> {
     /// Encodes the request with this id as a frame.
     pub(crate) fn encode(self, xid: i32) -> Vec<u8> {
-        let (operation, path) = match self {
-            Self::GetData(path) => (4, Some(path)),
-            Self::Exists(path) => (3, Some(path)),
-            Self::CloseSession => (-11, None),
+        let watch = 0;
+        let read = |out: &mut Vec<u8>, operation, path: &str| {
+            out.put_i32(operation);
+            put_buffer(out, path.as_bytes());
+            out.put_u8(watch);
         };
         frame(|out| {
             out.put_i32(xid);
-            out.put_i32(operation);
-            if let Some(path) = path {
-                put_buffer(out, path.as_bytes());
-                let watch = 0;
-                out.put_u8(watch);
+            match self {
+                Self::GetData(path) => read(out, 4, path),
+                Self::Exists(path) => read(out, 3, path),
+                #[cfg(any(feature = "kerberos", test))]
+                Self::Sasl(token) => {
+                    out.put_i32(102);
+                    put_buffer(out, token);
+                }
+                Self::CloseSession => out.put_i32(-11),
             }
         })
     }
@@ -77,7 +85,7 @@ pub(crate) fn connect_request(timeout: Duration) -> Vec<u8> {
 fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; PREFIX];
     write(&mut out);
-    // A request has one path, which is shorter than 2 GiB.
+    // A request has one path or token, which is shorter than 2 GiB.
     let length = (out.len() - PREFIX) as u32;
     out[..PREFIX].copy_from_slice(&length.to_be_bytes());
     out
@@ -136,16 +144,28 @@ pub(crate) fn decode_stat(body: &Bytes) -> Result<(), FrameError> {
     Ok(())
 }
 
+/// Reads the body of a reply to [`Request::Sasl`]. Returns `None` if the server sends no token, as
+/// after the last one of the client.
+#[cfg(any(feature = "kerberos", feature = "fuzzing", test))]
+pub(crate) fn decode_token(mut body: Bytes) -> Result<Option<Bytes>, FrameError> {
+    take_nullable_buffer(&mut body)
+}
+
 fn take_i32(frame: &mut Bytes) -> Result<i32, FrameError> {
     frame.try_get_i32().map_err(|_| FrameError::Truncated)
 }
 
-/// Reads a buffer. The length -1 means none, which is read as an empty one.
+/// Reads a buffer. One that is null is read as an empty one.
 fn take_buffer(frame: &mut Bytes) -> Result<Bytes, FrameError> {
+    Ok(take_nullable_buffer(frame)?.unwrap_or_default())
+}
+
+/// Reads a buffer, whose length is -1 if it is null.
+fn take_nullable_buffer(frame: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
     match take_i32(frame)? {
-        -1 => Ok(Bytes::new()),
+        -1 => Ok(None),
         length => match usize::try_from(length) {
-            Ok(bytes) if bytes <= frame.len() => Ok(frame.split_to(bytes)),
+            Ok(bytes) if bytes <= frame.len() => Ok(Some(frame.split_to(bytes))),
             _ => Err(FrameError::Field(length)),
         },
     }
@@ -232,6 +252,10 @@ mod tests {
             Request::CloseSession.encode(3),
             b"\0\0\0\x08\0\0\0\x03\xff\xff\xff\xf5"
         );
+        assert_eq!(
+            Request::Sasl(b"token").encode(4),
+            b"\0\0\0\x11\0\0\0\x04\0\0\0\x66\0\0\0\x05token"
+        );
         let longest = connect_request(Duration::MAX);
         assert_eq!(longest[16..20], i32::MAX.to_be_bytes());
     }
@@ -309,6 +333,18 @@ mod tests {
             decode_data(bytes(&[b"\x80\0\0\0ab", &stat])),
             Err(FrameError::Field(i32::MIN))
         );
+    }
+
+    #[test]
+    fn tokens_are_read_and_hostile_lengths_refused() {
+        assert_eq!(decode_token(bytes(&[b"\0\0\0\x02ab"])), Ok(Some("ab".into())));
+        assert_eq!(decode_token(bytes(&[&[0; 4]])), Ok(Some(Bytes::new())));
+        assert_eq!(decode_token(bytes(&[&[0xff; 4]])), Ok(None));
+        assert_eq!(decode_token(bytes(&[&[0; 3]])), Err(FrameError::Truncated));
+        for length in [3, i32::MAX, -2, i32::MIN] {
+            let body = bytes(&[&length.to_be_bytes(), b"ab"]);
+            assert_eq!(decode_token(body), Err(FrameError::Field(length)));
+        }
     }
 
     #[test]

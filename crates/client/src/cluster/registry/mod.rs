@@ -50,7 +50,8 @@ impl Registry {
         let source = match config.address() {
             #[cfg(feature = "zookeeper")]
             ClusterAddress::ZooKeeper { quorum, znode } => {
-                Source::ZooKeeper(zookeeper::ZooKeeperRegistry::new(quorum, znode.clone()))
+                let access = zookeeper::Access::new(config, &rpc);
+                Source::ZooKeeper(zookeeper::ZooKeeperRegistry::new(quorum, znode.clone(), access))
             }
             // Without the feature such an address cannot be created.
             #[cfg(not(feature = "zookeeper"))]

@@ -18,6 +18,12 @@ const CIPHER: &str = "hbase.rpc.crypto.encryption.aes.cipher.transform";
 const PROVIDER: &str = "hbase.client.sasl.provider.class";
 const PROVIDER_EXTRAS: &str = "hbase.client.sasl.provider.extras";
 
+/// Settings of ZooKeeper's client for the principals of servers.
+const ZOOKEEPER_PRINCIPAL: [&str; 2] = [
+    "hbase.zookeeper.property.server.principal",
+    "hbase.zookeeper.property.server.realm",
+];
+
 /// The cipher that HBase uses by default, and the one that is supported.
 const AES_CTR: &str = "AES/CTR/NoPadding";
 
@@ -33,6 +39,7 @@ impl Site {
             region_server_principal: self.text("hbase.regionserver.kerberos.principal")?,
             ticket: self.ticket_source(warnings)?,
             host_as_named: self.is_true("hbase.unsafe.client.kerberos.hostname.disable.reversedns")?,
+            zookeeper_service: self.text("hbase.zookeeper.property.sasl.client.username")?,
         });
         if let Some(file) = TokenFile::from_env()? {
             security.tokens = file.tokens().to_vec();
@@ -57,6 +64,12 @@ impl Site {
             if let Some(class) = self.text(key)? {
                 let why = "only Kerberos and delegation tokens are supported";
                 return Err(unsupported(key, &class, why));
+            }
+        }
+        for key in ZOOKEEPER_PRINCIPAL {
+            if let Some(principal) = self.text(key)? {
+                let why = "only hbase.zookeeper.property.sasl.client.username is supported";
+                return Err(unsupported(key, &principal, why));
             }
         }
         const UNKNOWN: &str = "hbase.client.kerberos.principal";
@@ -148,12 +161,14 @@ mod tests {
             ("hbase.unsafe.client.kerberos.hostname.disable.reversedns", "TRUE"),
             ("hbase.rpc.crypto.encryption.aes.enabled", "true"),
             (CIPHER, AES_CTR),
+            ("hbase.zookeeper.property.sasl.client.username", "zk"),
         ]);
         let config = config.unwrap();
         let expected = Kerberos::new("m/_HOST@R")
             .with_region_server_principal("rs/_HOST@R")
             .with_keytab("/etc/app.keytab", "app@R")
-            .with_host_as_named(true);
+            .with_host_as_named(true)
+            .with_zookeeper_service("zk");
         assert_eq!(config.kerberos(), Some(&expected));
         assert_eq!(config.protection(), [Protection::Privacy, Protection::Integrity]);
         assert!(config.fallback_to_simple() && config.aes());
@@ -178,6 +193,8 @@ mod tests {
             (&[(KEYTAB, "/a")], KEYTAB_PRINCIPAL),
             (&[(PROVIDER, "a.B")], PROVIDER),
             (&[(PROVIDER_EXTRAS, "a.B")], PROVIDER_EXTRAS),
+            (&[(ZOOKEEPER_PRINCIPAL[0], "zk/h")], ZOOKEEPER_PRINCIPAL[0]),
+            (&[(ZOOKEEPER_PRINCIPAL[1], "R")], ZOOKEEPER_PRINCIPAL[1]),
             (
                 &[
                     ("hbase.rpc.crypto.encryption.aes.enabled", "true"),

@@ -72,6 +72,22 @@ pub(crate) enum AuthenticationError {
     /// The server sent keys that cannot be used.
     #[error("the server sent {0}")]
     BadCipher(&'static str),
+    /// A server of a ZooKeeper quorum refused the ticket of the client.
+    #[cfg(feature = "zookeeper")]
+    #[error("ZooKeeper refused the ticket for {service}: {code}")]
+    QuorumRefused {
+        service: String,
+        code: String,
+        /// Whether the tickets are forgotten now, so that another attempt has new ones.
+        has_new_tickets: bool,
+    },
+    /// A server of a ZooKeeper quorum has no keytab, or ignores that the authentication failed.
+    #[cfg(feature = "zookeeper")]
+    #[error("ZooKeeper requires authentication, and does not authenticate clients by Kerberos")]
+    QuorumWithoutKerberos,
+    /// The runtime ended the thread of the authentication.
+    #[error("the thread of the authentication has ended")]
+    Interrupted,
     /// The key distribution centre or the server did not answer.
     #[error("not authenticated within {0:?}: the key distribution centre or the server does not answer")]
     Timeout(Duration),
@@ -122,7 +138,9 @@ impl AuthenticationError {
         match self {
             Self::Kerberos { error, .. } => error.kind() == GssapiErrorKind::KdcUnreachable,
             Self::Refused { has_new_tickets, .. } => *has_new_tickets,
-            Self::Timeout(_) => true,
+            #[cfg(feature = "zookeeper")]
+            Self::QuorumRefused { has_new_tickets, .. } => *has_new_tickets,
+            Self::Timeout(_) | Self::Interrupted => true,
             _ => false,
         }
     }
@@ -149,7 +167,9 @@ impl AuthenticationError {
                 "use TLS or AES (hbase.rpc.crypto.encryption.aes.enabled) instead, or Kerberos"
             }
             Self::NoToken => "obtain a token from this cluster, or set a Kerberos ticket",
-            Self::BadToken | Self::Digest(_) => "check that the address is an HBase RPC port",
+            Self::BadToken | Self::Digest(_) => {
+                "check that the address is an HBase RPC port, or that of ZooKeeper"
+            }
             Self::NoSecurity => {
                 "if the cluster has no security, set hbase.security.authentication to simple, or \
                  hbase.ipc.client.fallback-to-simple-auth-allowed to true"
@@ -165,6 +185,18 @@ impl AuthenticationError {
                 "set hbase.rpc.crypto.encryption.aes.enabled (Config::with_aes) to the same value here and on the servers"
             }
             Self::BadCipher(_) => "set hbase.rpc.crypto.encryption.aes.enabled to false here",
+            #[cfg(feature = "zookeeper")]
+            Self::QuorumRefused { .. } => {
+                "check that the keytab of ZooKeeper's servers has this principal, or name another one here \
+                 (hbase.zookeeper.property.sasl.client.username, Kerberos::with_zookeeper_service); their logs have \
+                 the reason"
+            }
+            #[cfg(feature = "zookeeper")]
+            Self::QuorumWithoutKerberos => {
+                "check the section Server of ZooKeeper's JAAS configuration, or connect by hbase+rpc://host:port of \
+                 a master"
+            }
+            Self::Interrupted => "keep the runtime of the client until its calls have ended",
             Self::Timeout(_) => {
                 "check that the key distribution centre of the realm can be reached from here, or raise \
                  hbase.ipc.client.socket.timeout.connect"

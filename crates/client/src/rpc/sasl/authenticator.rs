@@ -13,6 +13,8 @@ use tokio::{
     time::timeout,
 };
 
+#[cfg(feature = "zookeeper")]
+use super::quorum_login::QuorumLogin;
 use super::{
     aes::{AesLayer, CIPHER},
     authentication_error::AuthenticationError,
@@ -91,6 +93,14 @@ impl Authenticator {
     /// Sets the token of the cluster, once.
     pub(in crate::rpc) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
         self.token.get_or_init(|| TokenLogin { token, environment });
+    }
+
+    /// Returns how the client authenticates to ZooKeeper. Returns `None` without Kerberos.
+    #[cfg(feature = "zookeeper")]
+    pub(in crate::rpc) fn quorum_login(&self) -> Option<QuorumLogin> {
+        let (kerberos, credentials) = self.kerberos.as_ref()?;
+        let service = kerberos.zookeeper_service().to_owned();
+        Some(QuorumLogin::new(credentials.clone(), service))
     }
 
     /// Authenticates a new connection. Returns its stream, and the bytes to send before the first

@@ -25,7 +25,7 @@ pub(super) trait Mechanism: Send + fmt::Debug + 'static {
 
 /// What follows a step of a [`Mechanism`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Sends a token. The server answers with one.
     Continue(Vec<u8>),
     /// Sends a token. The server answers only if it refuses it.

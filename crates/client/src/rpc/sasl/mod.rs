@@ -9,7 +9,9 @@
 //! | `gssapi` | the mechanism of Kerberos |
 //! | `aes` | the layer with keys of HBase |
 //! | `digest` | the mechanism of delegation tokens |
-//! | `negotiation` | the exchange of tokens with a server |
+//! | `negotiation` | the exchange of tokens with a server of HBase |
+//! | `quorum_login` | [`QuorumLogin`]: the tokens for servers of a ZooKeeper quorum |
+//! | `thread` | the threads on which steps run that block |
 //! | `stream` | the stream after it, wrapped if the client and the server agreed on a layer |
 //! | `authentication_error` | why a server or this client refuses |
 //!
@@ -25,11 +27,18 @@ mod gssapi;
 mod mechanism;
 mod negotiation;
 mod principal;
+#[cfg(feature = "zookeeper")]
+mod quorum_login;
 mod registry_query;
 #[cfg(test)]
 mod scripted;
 mod stream;
+mod thread;
 
 pub(crate) use authentication_error::AuthenticationError;
 pub(super) use authenticator::Authenticator;
+#[cfg(feature = "zookeeper")]
+pub(crate) use mechanism::Step;
+#[cfg(feature = "zookeeper")]
+pub(crate) use quorum_login::{QuorumExchange, QuorumLogin};
 pub(super) use registry_query::cluster_id;

@@ -3,15 +3,12 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::Semaphore,
-    task::spawn_blocking,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     authentication_error::AuthenticationError,
     mechanism::{Mechanism, SecurityLayer, Step},
+    thread::take_step,
 };
 use crate::{
     rpc::{call_error::CallError, connector::Io},
@@ -22,13 +19,8 @@ use crate::{
     },
 };
 
-/// The maximum number of steps that block at the same time, in the whole process. A key
-/// distribution centre that is silent holds each for tens of seconds.
-const BLOCKING_STEPS: usize = 4;
 /// The maximum size of a frame instead of a token: an exception with its trace.
 const MAX_FRAME: usize = 1 << 20;
-
-static BLOCKING: Semaphore = Semaphore::const_new(BLOCKING_STEPS);
 
 /// How a server accepted the client.
 #[derive(Debug)]
@@ -51,7 +43,7 @@ pub(super) async fn negotiate<S: Io>(
 ) -> Result<Accepted, CallError> {
     let mut received = BytesMut::new();
     let mut unsent = preamble(mechanism.method()).to_vec();
-    let (mut mechanism, mut next) = step(mechanism, Bytes::new()).await?;
+    let (mut mechanism, mut next) = take_step(mechanism, Bytes::new()).await?;
     loop {
         let is_last = match next {
             Step::Continue(ref bytes) | Step::Last(ref bytes) => {
@@ -81,36 +73,12 @@ pub(super) async fn negotiate<S: Io>(
         }
         match read_reply(stream, &mut received).await? {
             Reply::Token(token) => {
-                (mechanism, next) = step(mechanism, token).await?;
+                (mechanism, next) = take_step(mechanism, token).await?;
             }
             Reply::UseSimple => return Ok(Accepted::Simple),
             Reply::Error(error) => return Err(AuthenticationError::from(error).into()),
             Reply::Frame => return Err(read_fault(stream, received).await),
         }
-    }
-}
-
-/// Takes a step on a thread of its own if it may block.
-async fn step(
-    mut mechanism: Box<dyn Mechanism>,
-    token: Bytes,
-) -> Result<(Box<dyn Mechanism>, Step), CallError> {
-    if !mechanism.blocks() {
-        let next = mechanism.step(&token)?;
-        return Ok((mechanism, next));
-    }
-    // The semaphore is never closed.
-    let permit = BLOCKING.acquire().await;
-    let step = spawn_blocking(move || {
-        let next = mechanism.step(&token);
-        drop(permit);
-        next.map(|next| (mechanism, next))
-    });
-    match step.await {
-        Ok(taken) => Ok(taken?),
-        Err(_) => Err(lost(io::Error::other(
-            "the thread of the authentication has ended",
-        ))),
     }
 }
 

@@ -110,7 +110,13 @@ async fn talk(client: &Arc<TlsClient>, port: u16, name: &str, peer: Option<IpAdd
 }
 
 async fn talk_with(options: TlsOptions, port: u16, name: &str) -> io::Result<()> {
-    talk(&Arc::new(TlsClient::new(options)), port, name, None).await
+    talk(
+        &Arc::new(TlsClient::new(options, &TlsKeys::HBASE)),
+        port,
+        name,
+        None,
+    )
+    .await
 }
 
 /// Returns the failure of such an attempt.
@@ -193,7 +199,7 @@ async fn name_is_checked_unless_that_is_switched_off() {
 #[tokio::test]
 async fn certificate_may_name_the_address_of_the_connection() {
     let port = Server::new("by-address.p12").start().await;
-    let client = Arc::new(TlsClient::new(trusting("trust.p12")));
+    let client = Arc::new(TlsClient::new(trusting("trust.p12"), &TlsKeys::HBASE));
     talk(&client, port, "127.0.0.1", None).await.unwrap();
     talk(&client, port, "localhost", Some(Ipv4Addr::LOCALHOST.into()))
         .await
@@ -347,8 +353,8 @@ async fn stores_are_read_again_when_they_change() {
     };
     put("trust.p12");
     let options = TlsOptions::new(&trust, PASSWORD);
-    let fixed = Arc::new(TlsClient::new(options.clone().reload(false)));
-    let client = Arc::new(TlsClient::new(options));
+    let fixed = Arc::new(TlsClient::new(options.clone().reload(false), &TlsKeys::HBASE));
+    let client = Arc::new(TlsClient::new(options, &TlsKeys::HBASE));
     let [ours, other] = [
         Server::new("keytool.p12").start().await,
         Server::new("self-signed.pem").start().await,
@@ -372,7 +378,7 @@ async fn stores_are_read_again_when_they_change() {
 async fn unreadable_store_is_read_again_at_the_next_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let trust = folder.path().join("trust");
-    let client = Arc::new(TlsClient::new(TlsOptions::new(&trust, PASSWORD)));
+    let client = Arc::new(TlsClient::new(TlsOptions::new(&trust, PASSWORD), &TlsKeys::HBASE));
     let port = Server::new("keytool.p12").start().await;
     talk(&client, port, "localhost", None).await.unwrap_err();
     fs::copy(fixture("trust.p12"), &trust).unwrap();

@@ -1,14 +1,20 @@
 //! The registry in ZooKeeper: a few znodes that the servers maintain.
 
+mod access;
+mod failure;
 mod quorum;
 mod session;
 
-use std::{fmt, io, time::Duration};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-use self::session::{Session, SessionError};
+pub(super) use self::access::Access;
+use self::{
+    failure::{Failure, NoAnswer, no_answer},
+    session::{Session, SessionError},
+};
 use super::{
     super::staggered,
     wanted::{Found, MAX_REPLICAS, Wanted},
@@ -17,7 +23,7 @@ use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
     model::ServerName,
-    rpc,
+    rpc::Io,
     wire::{convert, pb, znode, zookeeper::ErrorCode},
 };
 
@@ -30,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct ZooKeeperRegistry {
     quorum: Vec<HostPort>,
     znode: String,
+    access: Access,
 }
 
 /// What a server of the quorum knows of a znode.
@@ -41,25 +48,12 @@ enum Answer {
     NoParent,
 }
 
-/// Why a server of the quorum gave no answer.
-#[derive(Debug)]
-struct NoAnswer {
-    host: HostPort,
-    why: Failure,
-}
-
-#[derive(Debug)]
-enum Failure {
-    Dial(io::Error),
-    Session(SessionError),
-    Silent(Duration),
-}
-
 impl ZooKeeperRegistry {
-    pub(super) fn new(quorum: &[HostPort], znode: String) -> Self {
+    pub(super) fn new(quorum: &[HostPort], znode: String, access: Access) -> Self {
         Self {
             quorum: quorum.to_vec(),
             znode,
+            access,
         }
     }
 
@@ -121,13 +115,13 @@ impl ZooKeeperRegistry {
                 format!("znode {} does not exist", self.znode),
             )
             .with_hint("the znode is zookeeper.znode.parent of the servers, /hbase unless changed")),
-            Err(failures) => Err(no_answer(failures)),
+            Err(failures) => Err(no_answer(&failures)),
         }
     }
 
     /// Checks every server of the quorum once, and describes the result.
     pub(super) async fn examine(&self) -> String {
-        quorum::look(&self.quorum).await
+        quorum::look(&self.quorum, self.access.has_tls()).await
     }
 
     /// Queries one server, within a time limit for all steps.
@@ -143,8 +137,8 @@ impl ZooKeeperRegistry {
             .map_err(|why| NoAnswer { host, why })
     }
 
-    /// Reads a znode, and those of at most this many replicas. A failure between them leaves the
-    /// replicas behind it out.
+    /// Reads a znode, and those of at most this many replicas. Authenticates only if the server
+    /// requires it: the znodes of most secure clusters are readable without.
     async fn read(
         &self,
         host: &HostPort,
@@ -152,8 +146,28 @@ impl ZooKeeperRegistry {
         replicas: u16,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        let stream = rpc::dial_tcp(host).await.map_err(Failure::Dial)?;
-        let mut session = Session::open(stream, limit).await?;
+        let session = self.access.open(host, limit).await?;
+        let refused = match self.read_in(session, path, replicas).await {
+            Err(SessionError::Failed(code))
+                if code.requires_authentication() || code == ErrorCode::NO_AUTH =>
+            {
+                SessionError::Failed(code)
+            }
+            answer => return Ok(answer?),
+        };
+        match self.access.open_authenticated(host, limit).await? {
+            Some(session) => Ok(self.read_in(session, path, replicas).await?),
+            None => Err(refused.into()),
+        }
+    }
+
+    /// Reads in a session, and closes it. A failure between the replicas leaves those behind it out.
+    async fn read_in(
+        &self,
+        mut session: Session<impl Io>,
+        path: &str,
+        replicas: u16,
+    ) -> Result<Answer, SessionError> {
         let answer = match session.data(path).await? {
             Some(data) => {
                 let mut others = Vec::new();
@@ -190,55 +204,6 @@ fn replica_in((id, data): (u16, Bytes)) -> Option<(u16, ServerName)> {
     let server = convert::server_name(&replica.server).ok()?;
     let open = i32::from(pb::region_state::State::Open);
     (replica.state.unwrap_or(open) == open).then_some((id, server))
-}
-
-/// Describes the failures of all servers of a quorum.
-fn no_answer(failures: Vec<NoAnswer>) -> Error {
-    let failed_with = |is: fn(ErrorCode) -> bool| {
-        failures
-            .iter()
-            .any(|failure| matches!(failure.why, Failure::Session(SessionError::Failed(code)) if is(code)))
-    };
-    let error = if failed_with(ErrorCode::requires_authentication) {
-        Error::new(
-            ErrorKind::AuthenticationRequired,
-            "ZooKeeper accepts authenticated clients only",
-        )
-        .with_hint("connect by hbase+rpc://host:port of a master")
-    } else if failed_with(|code| code == ErrorCode::NO_AUTH) {
-        Error::new(
-            ErrorKind::AccessDenied,
-            "ZooKeeper does not let this client read the znodes of HBase",
-        )
-        .with_hint("connect by hbase+rpc://host:port of a master")
-    } else {
-        Error::new(
-            ErrorKind::Unreachable,
-            "no server of the ZooKeeper quorum answers",
-        )
-        .with_retryable(true)
-    };
-    let failures: Vec<_> = failures.iter().map(NoAnswer::to_string).collect();
-    error
-        .with_source(failures.join("; "))
-        .at_stage("reading ZooKeeper")
-}
-
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.host)?;
-        match &self.why {
-            Failure::Dial(error) => write!(f, "it can't be reached ({error})"),
-            Failure::Session(error) => error.fmt(f),
-            Failure::Silent(limit) => write!(f, "it gave no answer within {limit:?}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,22 +9,22 @@ use tokio::{
     time::timeout,
 };
 
-use crate::config::HostPort;
+use crate::{config::HostPort, rpc::answers_in_tls};
 
 /// The time limit of each step of a check.
 const STEP: Duration = Duration::from_millis(700);
 
-/// Checks every host once, and describes the result.
-pub(super) async fn look(hosts: &[HostPort]) -> String {
+/// Checks every host once, and describes the result to a client with or without TLS.
+pub(super) async fn look(hosts: &[HostPort], has_tls: bool) -> String {
     let seen = join_all(
         hosts
             .iter()
-            .map(|host| async move { format!("{host} {}", look_at(host).await) }),
+            .map(|host| async move { format!("{host} {}", look_at(host, has_tls).await) }),
     );
     seen.await.join("; ")
 }
 
-async fn look_at(host: &HostPort) -> String {
+async fn look_at(host: &HostPort, has_tls: bool) -> String {
     let mut stream = match timeout(STEP, TcpStream::connect((host.host.as_str(), host.port))).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return format!("can't be reached ({error})"),
@@ -37,19 +37,36 @@ async fn look_at(host: &HostPort) -> String {
         let read = stream.read(&mut answer).await?;
         Ok::<_, std::io::Error>(answer[..read].to_vec())
     });
-    match asked.await {
+    let seen = match asked.await {
         Ok(Ok(answer)) if answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is not") => {
-            "is a ZooKeeper, but opens no session".to_owned()
+            return match has_tls {
+                true => format!("is a ZooKeeper without TLS on this port: {NO_TLS}"),
+                false => "is a ZooKeeper, but opens no session".to_owned(),
+            };
         }
         Ok(Ok(answer)) if answer.starts_with(b"This ZooKeeper") => {
-            "is a ZooKeeper that does not serve: its quorum has no majority".to_owned()
+            return "is a ZooKeeper that does not serve: its quorum has no majority".to_owned();
         }
         Ok(Ok(answer)) if answer.is_empty() => "hangs up: it is no ZooKeeper".to_owned(),
-        Ok(Ok(_)) => "answers, but not as ZooKeeper does".to_owned(),
+        Ok(Ok(_)) => return "answers, but not as ZooKeeper does".to_owned(),
         Ok(Err(error)) => format!("hangs up ({error})"),
         Err(_) => "takes the connection and says nothing".to_owned(),
+    };
+    let greeting = async {
+        let mut stream = TcpStream::connect((host.host.as_str(), host.port)).await?;
+        answers_in_tls(&mut stream).await
+    };
+    match timeout(STEP, greeting).await {
+        Ok(Ok(true)) if has_tls => "speaks TLS, but opens no session".to_owned(),
+        Ok(Ok(true)) => format!("speaks TLS only: {ENABLE_TLS}"),
+        _ => seen,
     }
 }
+
+const NO_TLS: &str = "use its secureClientPort, or set hbase.zookeeper.property.client.secure to false \
+                      (Config::with_zookeeper_tls)";
+const ENABLE_TLS: &str = "set hbase.zookeeper.property.client.secure to true, with the feature tls \
+                          (Config::with_zookeeper_tls)";
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +102,7 @@ mod tests {
             host: "127.0.0.1".into(),
             port,
         };
-        let text = look(std::slice::from_ref(&host)).await;
+        let text = look(std::slice::from_ref(&host), false).await;
         server.abort();
         assert!(
             text.starts_with(&format!("127.0.0.1:{port} ")) && text.contains(seen),
@@ -101,10 +118,13 @@ mod tests {
             .local_addr()
             .unwrap()
             .port();
-        let text = look(&[HostPort {
-            host: "127.0.0.1".into(),
-            port,
-        }])
+        let text = look(
+            &[HostPort {
+                host: "127.0.0.1".into(),
+                port,
+            }],
+            false,
+        )
         .await;
         assert!(text.contains("refused"), "{text}");
     }

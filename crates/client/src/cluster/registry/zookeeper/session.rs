@@ -5,6 +5,8 @@ use std::{io, time::Duration};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+#[cfg(feature = "kerberos")]
+use crate::rpc::{AuthenticationError, QuorumExchange, Step};
 use crate::{
     rpc::Io,
     wire::zookeeper::{self as wire, ErrorCode, FrameError, PREFIX, Request},
@@ -27,7 +29,14 @@ pub(super) enum SessionError {
     Frame(#[from] FrameError),
     #[error("it answered {0}")]
     Failed(ErrorCode),
+    #[cfg(feature = "kerberos")]
+    #[error(transparent)]
+    Unauthenticated(#[from] AuthenticationError),
 }
+
+/// The maximum number of tokens that a client sends. Kerberos needs three.
+#[cfg(feature = "kerberos")]
+const MAX_TOKENS: usize = 10;
 
 /// An open session. It sends no heartbeats: the server ends it when it is silent for its timeout.
 /// A dropped session closes its connection, and ends with that timeout.
@@ -51,6 +60,27 @@ impl<S: Io> Session<S> {
             true => Ok(Self { stream, last_xid: 0 }),
             false => Err(SessionError::Refused),
         }
+    }
+
+    /// Exchanges tokens until the client is authenticated.
+    #[cfg(feature = "kerberos")]
+    pub(super) async fn authenticate(&mut self, mut exchange: QuorumExchange) -> Result<(), SessionError> {
+        let mut received = Bytes::new();
+        for _ in 0..MAX_TOKENS {
+            let (token, is_last) = match exchange.step(received).await? {
+                Step::Continue(token) => (token, false),
+                Step::Last(token) => (token, true),
+                Step::Complete => return Ok(()),
+            };
+            let reply = self.call(Request::Sasl(&token)).await?;
+            let answer = wire::decode_token(reply.map_err(SessionError::Failed)?)?;
+            received = match answer {
+                _ if is_last => return Ok(()),
+                Some(token) => token,
+                None => return Err(AuthenticationError::QuorumWithoutKerberos.into()),
+            };
+        }
+        Err(AuthenticationError::BadToken.into())
     }
 
     /// Returns the data of a znode, or `None` if the znode does not exist.
@@ -110,3 +140,6 @@ async fn read_frame(stream: &mut impl Io) -> Result<Bytes, SessionError> {
     }
     Ok(frame.into())
 }
+
+#[cfg(all(test, feature = "kerberos"))]
+mod tests;

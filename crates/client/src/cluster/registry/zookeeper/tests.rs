@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,6 +16,10 @@ use tokio::{
 };
 
 use super::*;
+use crate::{
+    config::Config,
+    rpc::{RpcClient, TcpConnector},
+};
 
 const CONNECTED: &[u8] =
     b"\0\0\0\x25\0\0\0\0\0\0\x0f\xa0\x01\0\0\x03\x5d\x6e\0\x01\0\0\0\x10abcdefghijklmnop\0";
@@ -170,7 +175,10 @@ async fn start(scripts: &[Script]) -> (Vec<Server>, ZooKeeperRegistry) {
         servers.push(Server::start(*script).await);
     }
     let quorum: Vec<_> = servers.iter().map(|server| server.host.clone()).collect();
-    (servers, ZooKeeperRegistry::new(&quorum, "/hbase".into()))
+    let config = Config::from_uri("hbase+zk://zk").unwrap();
+    let rpc = RpcClient::new(&config, Arc::new(TcpConnector));
+    let access = Access::new(&config, &rpc);
+    (servers, ZooKeeperRegistry::new(&quorum, "/hbase".into(), access))
 }
 
 async fn ask(registry: &ZooKeeperRegistry) -> Result<ServerName> {

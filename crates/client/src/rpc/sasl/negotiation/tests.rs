@@ -8,7 +8,13 @@ use tokio::{
     time::timeout,
 };
 
-use super::{super::scripted::Scripted, *};
+use super::{
+    super::{
+        scripted::Scripted,
+        thread::{BLOCKING, BLOCKING_STEPS},
+    },
+    *,
+};
 use crate::{error::ErrorKind, wire::pb};
 
 /// The client's bytes up to its first token, `a`.

@@ -1,0 +1,38 @@
+//! The threads on which steps run that block.
+
+use bytes::Bytes;
+use tokio::{sync::Semaphore, task::spawn_blocking};
+
+use super::{
+    authentication_error::AuthenticationError,
+    mechanism::{Mechanism, Step},
+};
+
+/// The maximum number of steps that block at the same time, in the whole process. A key
+/// distribution centre that is silent holds each for tens of seconds.
+pub(super) const BLOCKING_STEPS: usize = 4;
+
+pub(super) static BLOCKING: Semaphore = Semaphore::const_new(BLOCKING_STEPS);
+
+/// Takes a step, on a thread of its own if it may block.
+///
+/// # Cancel safety
+///
+/// A step that blocks ends on its own thread.
+pub(super) async fn take_step(
+    mut mechanism: Box<dyn Mechanism>,
+    token: Bytes,
+) -> Result<(Box<dyn Mechanism>, Step), AuthenticationError> {
+    if !mechanism.blocks() {
+        let next = mechanism.step(&token)?;
+        return Ok((mechanism, next));
+    }
+    // The semaphore is never closed.
+    let permit = BLOCKING.acquire().await;
+    let step = spawn_blocking(move || {
+        let next = mechanism.step(&token);
+        drop(permit);
+        next.map(|next| (mechanism, next))
+    });
+    step.await.unwrap_or(Err(AuthenticationError::Interrupted))
+}
