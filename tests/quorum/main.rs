@@ -5,7 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
+mod java;
+mod kdc;
+mod kerberos;
 mod member;
+mod tls;
 mod znodes;
 
 use std::{
@@ -19,7 +23,7 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use self::{
-    member::{Member, free_ports},
+    member::{Member, PORTS, Setup, free_ports},
     znodes::write_znodes,
 };
 
@@ -35,10 +39,11 @@ struct Quorum {
 }
 
 impl Quorum {
-    async fn start(settings: &[&str]) -> Self {
+    /// Starts three servers, each as this function returns for its index.
+    async fn start(setup: impl Fn(usize) -> Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ports = free_ports(9);
-        let members = (0..3).map(|index| Member::start(folder.path(), index, &ports, settings));
+        let ports = free_ports(3 * PORTS);
+        let members = (0..3).map(|index| Member::start(folder.path(), index, &ports, &setup(index)));
         let hbase = FakeHBase::builder().listen().await.unwrap();
         hbase.create_table("t", &["f"], &[]);
         let quorum = Self {
@@ -72,21 +77,12 @@ impl Quorum {
 
     /// Connects, and returns the failure of the look-up of `hbase:meta`.
     async fn connect(&self) -> Result<Connection, hbase_client::Error> {
-        Connection::builder(Config::from_uri(&self.uri()).unwrap())
-            .connect()
-            .await
+        connect(Config::from_uri(&self.uri()).unwrap()).await
     }
 
     /// Looks up `hbase:meta` and the active master, and calls them.
     async fn look_up(&self) {
-        let began = Instant::now();
-        let connection = self.connect().await.unwrap();
-        let table = connection.table("t").unwrap();
-        table.put(Put::new("r").cell("f", "q", "v")).await.unwrap();
-        assert!(table.get(Get::new("r")).await.unwrap().is_some());
-        connection.admin().tables().await.unwrap();
-        connection.close().await;
-        assert!(began.elapsed() < LOOK_UP, "{:?}", began.elapsed());
+        look_up(Config::from_uri(&self.uri()).unwrap()).await;
     }
 
     /// Returns the index of the leader.
@@ -100,9 +96,61 @@ impl Quorum {
     }
 }
 
+/// The options of a server that accepts authenticated clients only.
+const REQUIRES_SASL: [&str; 2] = [
+    "-Dzookeeper.sessionRequireClientSASLAuth=true",
+    "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+];
+
+/// Reads the `hbase-site.xml` of a quorum at these addresses, with settings of ZooKeeper's client,
+/// whose names lack the prefix, and others.
+fn site(hosts: &[String], of_client: &[(&str, &str)], others: &[(&str, &str)]) -> Config {
+    let property =
+        |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>");
+    let mut site = property("hbase.zookeeper.quorum", &hosts.join(","));
+    for (name, value) in of_client {
+        site += &property(&format!("hbase.zookeeper.property.{name}"), value);
+    }
+    for (name, value) in others {
+        site += &property(name, value);
+    }
+    Config::from_hbase_site(&format!("<configuration>{site}</configuration>")).unwrap()
+}
+
+async fn connect(config: Config) -> Result<Connection, hbase_client::Error> {
+    Connection::builder(config).connect().await
+}
+
+/// Looks up `hbase:meta` and the active master, and calls them.
+async fn look_up(config: Config) {
+    let began = Instant::now();
+    let connection = connect(config).await.unwrap();
+    let table = connection.table("t").unwrap();
+    table.put(Put::new("r").cell("f", "q", "v")).await.unwrap();
+    assert!(table.get(Get::new("r")).await.unwrap().is_some());
+    connection.admin().tables().await.unwrap();
+    connection.close().await;
+    assert!(began.elapsed() < LOOK_UP, "{:?}", began.elapsed());
+}
+
+/// Expects that the client can't connect, and that the error is of this kind and names these words.
+async fn refused(config: Config, kind: ErrorKind, words: &[&str]) {
+    let began = Instant::now();
+    let error = connect(config).await.unwrap_err();
+    assert!(began.elapsed() < LOOK_UP, "{:?}: {error}", began.elapsed());
+    assert_eq!(error.kind(), kind, "{error}");
+    names(&error, words);
+}
+
+fn names(error: &hbase_client::Error, words: &[&str]) {
+    for word in words {
+        assert!(error.to_string().contains(word), "{word}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn look_ups_survive_a_killed_member_and_name_a_lost_quorum() {
-    let mut quorum = Quorum::start(&[]).await;
+    let mut quorum = Quorum::start(|_| Setup::default()).await;
     let missing = quorum.connect().await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::InvalidConfig, "{missing}");
     assert!(
@@ -155,7 +203,7 @@ async fn look_ups_survive_a_killed_member_and_name_a_lost_quorum() {
 
 #[tokio::test]
 async fn look_ups_survive_a_member_that_hangs() {
-    let mut quorum = Quorum::start(&[]).await;
+    let mut quorum = Quorum::start(|_| Setup::default()).await;
     quorum.write_znodes().await;
     let follower = (quorum.leader().await + 1) % 3;
     // The system still accepts connections for it.
@@ -171,17 +219,18 @@ async fn look_ups_survive_a_member_that_hangs() {
 
 #[tokio::test]
 async fn quorum_that_requires_authentication_is_named() {
-    let settings = [
-        "-Dzookeeper.sessionRequireClientSASLAuth=true",
-        "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-    ];
-    let quorum = Quorum::start(&settings).await;
+    let setup = |_| Setup {
+        options: REQUIRES_SASL.map(str::to_owned).to_vec(),
+        has_tls: false,
+    };
+    let quorum = Quorum::start(setup).await;
     let refused = quorum.connect().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AuthenticationRequired, "{refused}");
-    assert!(
-        refused
-            .to_string()
-            .contains("SessionClosedRequireSaslAuth (-124)"),
-        "{refused}"
+    names(
+        &refused,
+        &[
+            "SessionClosedRequireSaslAuth (-124)",
+            "set hbase.security.authentication",
+        ],
     );
 }

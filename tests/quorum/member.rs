@@ -1,33 +1,40 @@
-//! A server of a quorum, in a process of its own.
+//! A server of a quorum.
 
 use std::{
     collections::BTreeSet,
-    env,
-    fs::{self, File},
-    io::{BufRead, BufReader},
+    fs,
     net::TcpListener,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    path::Path,
     time::{Duration, Instant},
 };
 
-use hbase_local::Home;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::sleep,
 };
 
-/// Runs a program until this shell's input ends, so that the program never outlives the test.
-const TIED: &str = "\"$@\" </dev/null & echo $!; read _; kill -9 $!";
+use super::java::Java;
+
+/// How a server is started.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    /// Options of Java.
+    pub(crate) options: Vec<String>,
+    /// Whether the server has a port for TLS.
+    pub(crate) has_tls: bool,
+}
+
+/// The ports of a server: for clients, for the other servers, for elections, and for clients with
+/// TLS.
+pub(crate) const PORTS: usize = 4;
 
 /// A server, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Member {
-    shell: Child,
-    pid: u32,
+    java: Java,
     port: u16,
-    log: PathBuf,
+    tls_port: u16,
 }
 
 /// Returns different free ports, below those of outgoing connections.
@@ -43,56 +50,46 @@ pub(crate) fn free_ports(count: usize) -> Vec<u16> {
 }
 
 impl Member {
-    /// Starts the server of this index. It uses three of the ports: for clients, for the other
-    /// servers, and for elections.
-    pub(crate) fn start(folder: &Path, index: usize, ports: &[u16], settings: &[&str]) -> Self {
+    /// Starts the server of this index.
+    pub(crate) fn start(folder: &Path, index: usize, ports: &[u16], setup: &Setup) -> Self {
         let data = folder.join(index.to_string());
         fs::create_dir(&data).unwrap();
         fs::write(data.join("myid"), index.to_string()).unwrap();
-        let port = ports[3 * index];
+        let own = &ports[PORTS * index..][..PORTS];
         let mut config = format!(
-            "tickTime=500\ninitLimit=20\nsyncLimit=8\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+            "tickTime=500\ninitLimit=20\nsyncLimit=8\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
              admin.enableServer=false\n4lw.commands.whitelist=*\n",
-            data.display()
+            data.display(),
+            own[0]
         );
-        for (server, ports) in ports.chunks(3).enumerate() {
+        if setup.has_tls {
+            config += &format!(
+                "secureClientPort={}\nsecureClientPortAddress=127.0.0.1\n\
+                 serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n",
+                own[3]
+            );
+        }
+        for (server, ports) in ports.chunks(PORTS).enumerate() {
             config += &format!("server.{server}=127.0.0.1:{}:{}\n", ports[1], ports[2]);
         }
         let file = data.join("zoo.cfg");
         fs::write(&file, config).unwrap();
-        let log = data.join("log");
-        let out = File::create(&log).unwrap();
-        let mut shell = Command::new("sh")
-            .args(["-c", TIED, "sh"])
-            .arg(java())
-            .args([
-                "-Xmx64m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-XX:-UsePerfData",
-            ])
-            .args(settings)
-            .arg("-cp")
-            .arg(format!("{}/*", jars().display()))
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(&file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(out)
-            .spawn()
-            .unwrap();
-        let mut pid = String::new();
-        let mut printed = BufReader::new(shell.stdout.take().unwrap());
-        printed.read_line(&mut pid).unwrap();
-        // The server prints its log to the same pipe.
-        let mut copy = File::options().append(true).open(&log).unwrap();
-        std::thread::spawn(move || std::io::copy(&mut printed, &mut copy));
+        let arguments = ["org.apache.zookeeper.server.quorum.QuorumPeerMain".into(), file];
         Self {
-            shell,
-            pid: pid.trim().parse().unwrap(),
-            port,
-            log,
+            java: Java::start("2.6.4-hadoop3", &setup.options, &arguments, data.join("log")),
+            port: own[0],
+            tls_port: own[3],
         }
+    }
+
+    /// Returns the address for clients with TLS, by the name of its certificate and principal.
+    pub(crate) fn tls_host(&self) -> String {
+        format!("localhost:{}", self.tls_port)
+    }
+
+    /// Returns the address for clients without TLS, by the name of its principal.
+    pub(crate) fn named_host(&self) -> String {
+        format!("localhost:{}", self.port)
     }
 
     pub(crate) fn host(&self) -> String {
@@ -101,15 +98,12 @@ impl Member {
 
     /// Kills the process at once.
     pub(crate) fn kill(&mut self) {
-        drop(self.shell.stdin.take());
-        self.shell.wait().unwrap();
+        self.java.kill();
     }
 
     /// Suspends the process.
     pub(crate) fn suspend(&self) {
-        let kill = format!("kill -STOP {}", self.pid);
-        // `kill` is built into the shell; the program may not be installed.
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        self.java.suspend();
     }
 
     /// Sends a four-letter word, and returns the answer, which is empty if there is none.
@@ -144,28 +138,8 @@ impl Member {
     async fn answers(&self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.ask("srvr").await.contains(words) {
-            let log = || fs::read_to_string(&self.log).unwrap_or_default();
-            assert!(Instant::now() < deadline, "no {words:?}: {}", log());
+            assert!(Instant::now() < deadline, "no {words:?}: {}", self.java.log());
             sleep(Duration::from_millis(50)).await;
         }
     }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn java() -> PathBuf {
-    match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
-        Some(home) => Path::new(&home).join("bin/java"),
-        None => "java".into(),
-    }
-}
-
-fn jars() -> PathBuf {
-    let jars = Home::from_env().unwrap().cache().join("jars/2.6.4-hadoop3");
-    assert!(jars.is_dir(), "no jars of HBase 2.6.4: run make test");
-    jars
 }

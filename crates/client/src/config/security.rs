@@ -51,7 +51,7 @@ impl Protection {
 /// (`libgssapi-krb5-2` on Debian, `krb5-libs` on Fedora and Alpine) or Heimdal's. It reads `krb5.conf`,
 /// and the environment variables `KRB5_CONFIG`, `KRB5CCNAME`, `KRB5_CLIENT_KTNAME` and `KRB5_TRACE`. A ticket
 /// is requested for each connection that opens, so a renewed ticket is used. The ticket of the user
-/// is never delegated to servers.
+/// is never delegated to servers. It also authenticates to ZooKeeper, if the quorum requires it.
 ///
 /// # Example
 ///

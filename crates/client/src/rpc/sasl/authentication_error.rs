@@ -199,7 +199,7 @@ impl AuthenticationError {
             Self::Interrupted => "keep the runtime of the client until its calls have ended",
             Self::Timeout(_) => {
                 "check that the key distribution centre of the realm can be reached from here, or raise \
-                 hbase.ipc.client.socket.timeout.connect"
+                 hbase.ipc.client.socket.timeout.connect (for ZooKeeper: zookeeper.registry.async.get.timeout)"
             }
         }
     }
