@@ -1,7 +1,9 @@
-//! Look-ups in a ZooKeeper quorum of three real servers, whose members are killed or hang.
+//! Look-ups in a ZooKeeper quorum of three real servers, whose members are killed or hang, speak TLS or
+//! require Kerberos.
 //!
 //! The quorum holds the znodes of a fake HBase, so that a look-up ends at a server that answers.
-//! Needs Java, and the jars of HBase 2.6.4, which `make test` downloads.
+//! Needs Java, the Kerberos library of the system, and the jars of HBase 2.6.4 and of MiniKdc, which
+//! `make test` downloads.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
@@ -40,7 +42,7 @@ struct Quorum {
 
 impl Quorum {
     /// Starts three servers, each as this function returns for its index.
-    async fn start(setup: impl Fn(usize) -> Setup) -> Self {
+    async fn start(setup: impl Fn(usize) -> Setup + Send + Sync) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports = free_ports(3 * PORTS);
         let members = (0..3).map(|index| Member::start(folder.path(), index, &ports, &setup(index)));

@@ -2,11 +2,10 @@
 
 #[cfg(feature = "kerberos")]
 mod kerberos;
+mod tls;
 
 use std::{env, path::Path, str::FromStr, time::Duration};
 
-#[cfg(feature = "tls")]
-use super::tls_keys::{self, TlsKeys};
 use super::{
     ClusterAddress, Config, MetaReplicaMode,
     expand::expand,
@@ -57,21 +56,7 @@ fn config(properties: Properties) -> Result<Config> {
     site.refuse_security()?;
     let mut warnings = Vec::new();
     let mut config = Config::new(site.address(&mut warnings)?);
-    #[cfg(feature = "tls")]
-    {
-        config.tls = tls_keys::read(&TlsKeys::HBASE, |key| site.text(key), &mut warnings)?;
-        #[cfg(feature = "zookeeper")]
-        {
-            config.zookeeper_tls = tls_keys::read(&TlsKeys::ZOOKEEPER, |key| site.text(key), &mut warnings)?;
-        }
-    }
-    #[cfg(not(feature = "tls"))]
-    {
-        site.refuse_tls("hbase.client.netty.tls.enabled")?;
-        if matches!(config.address(), ClusterAddress::ZooKeeper { .. }) {
-            site.refuse_tls("hbase.zookeeper.property.client.secure")?;
-        }
-    }
+    site.set_tls(&mut config, &mut warnings)?;
     let set = |slot: &mut Duration, keys: &[&str]| -> Result<()> {
         if let Some(limit) = site.limit(keys)? {
             *slot = limit;
@@ -236,19 +221,6 @@ impl Site {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Refuses a switch of TLS by the name of the feature.
-    #[cfg(not(feature = "tls"))]
-    fn refuse_tls(&self, key: &str) -> Result<()> {
-        match self.text(key)? {
-            Some(on) if on.eq_ignore_ascii_case("true") => Err(Error::new(
-                ErrorKind::AuthenticationRequired,
-                format!("{key} is {on:?}; this build has no TLS"),
-            )
-            .with_hint("build it with the feature tls")),
-            _ => Ok(()),
-        }
     }
 
     fn address(&self, warnings: &mut Vec<String>) -> Result<ClusterAddress> {
@@ -486,6 +458,10 @@ mod tests {
     #[cfg_attr(
         not(feature = "tls"),
         case(&site(&[("hbase.client.netty.tls.enabled", "true")]), "the feature tls")
+    )]
+    #[cfg_attr(
+        all(feature = "zookeeper", not(feature = "tls")),
+        case(&site(&[("hbase.zookeeper.property.client.secure", "true")]), "the feature tls")
     )]
     #[case(&site(&[("hbase.rpc.timeout", "${a}"), ("a", "${b}"), ("b", "${a}")]), "hbase.rpc.timeout")]
     #[case(&site(&[("hbase.rpc.timeout", "${not.there}")]), "\"${not.there}\"")]
