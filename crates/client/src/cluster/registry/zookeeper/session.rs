@@ -141,5 +141,6 @@ async fn read_frame(stream: &mut impl Io) -> Result<Bytes, SessionError> {
     Ok(frame.into())
 }
 
-#[cfg(all(test, feature = "kerberos"))]
+#[cfg(test)]
+#[cfg(feature = "kerberos")]
 mod tests;
