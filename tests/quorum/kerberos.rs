@@ -122,7 +122,7 @@ async fn servers_are_authenticated_to_if_they_require_it() {
 
     kdc.kill();
     refused(
-        client(&plain[1..], Some(&kdc)).with_registry_timeout(Duration::from_secs(2)),
+        client(&plain[1..], Some(&kdc)).with_registry_timeout(Duration::from_secs(4)),
         ErrorKind::AuthenticationFailed,
         &[
             "no authentication to zookeeper@localhost",

@@ -150,7 +150,10 @@ impl Registry {
         loop {
             let result = match timeout_at(deadline, ask(deadline)).await {
                 Ok(result) => result,
-                Err(_) => Err(Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true)),
+                // The failure of an earlier attempt explains more than the end of the time.
+                Err(_) => Err(last.take().unwrap_or_else(|| {
+                    Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true)
+                })),
             };
             let error = match result {
                 Ok(answer) => {
