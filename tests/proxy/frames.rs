@@ -19,6 +19,23 @@ pub(super) struct RequestHeader {
     pub(super) call_id: Option<u32>,
     #[prost(string, optional, tag = "3")]
     pub(super) method_name: Option<String>,
+    #[prost(message, repeated, tag = "8")]
+    attributes: Vec<Attribute>,
+}
+
+/// The header of a connection.
+#[derive(Message)]
+struct ConnectionHeader {
+    #[prost(message, repeated, tag = "7")]
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    value: Bytes,
 }
 
 /// The header of an answer, before its message.
@@ -53,6 +70,22 @@ struct RegionAction {
     atomic: Option<bool>,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     actions: Vec<Bytes>,
+}
+
+/// Returns the attributes of a request.
+pub(super) fn request_attributes(frame: &Bytes) -> Vec<(String, Bytes)> {
+    pairs(header::<RequestHeader>(frame).unwrap().attributes)
+}
+
+/// Returns the attributes of a connection.
+pub(super) fn connection_attributes(opening: &Bytes) -> Vec<(String, Bytes)> {
+    let header = opening.slice(PREAMBLE + 4..);
+    pairs(ConnectionHeader::decode(header).unwrap().attributes)
+}
+
+fn pairs(attributes: Vec<Attribute>) -> Vec<(String, Bytes)> {
+    let pairs = attributes.into_iter();
+    pairs.map(|Attribute { name, value }| (name, value)).collect()
 }
 
 /// Returns the name by which the rule identifies a request.

@@ -50,6 +50,8 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// The number of earlier requests of this method.
     pub(crate) earlier: usize,
+    /// The preamble and the header of its connection.
+    opening: Bytes,
     frame: Bytes,
 }
 
@@ -57,6 +59,16 @@ impl Request {
     /// The mutations of a `Multi` or of a transaction.
     pub(crate) fn mutations(&self) -> Vec<SentMutation> {
         mutations::of_request(&self.method, &self.frame)
+    }
+
+    /// The request attributes.
+    pub(crate) fn attributes(&self) -> Vec<(String, Bytes)> {
+        frames::request_attributes(&self.frame)
+    }
+
+    /// The attributes of the connection.
+    pub(crate) fn connection_attributes(&self) -> Vec<(String, Bytes)> {
+        frames::connection_attributes(&self.opening)
     }
 }
 
@@ -209,7 +221,13 @@ impl Proxy {
 }
 
 impl Shared {
-    fn decide(&self, service: ServiceKind, port: u16, method: String, frame: Bytes) -> Action {
+    fn decide(
+        &self,
+        service: ServiceKind,
+        port: u16,
+        method: String,
+        (opening, frame): (Bytes, Bytes),
+    ) -> Action {
         let earlier = {
             let mut requests = self.requests.lock().unwrap();
             let count = requests.entry(method.clone()).or_default();
@@ -221,6 +239,7 @@ impl Shared {
             port,
             method,
             earlier,
+            opening,
             frame,
         };
         (self.rule.lock().unwrap())(&request)

@@ -90,7 +90,8 @@ async fn requests(
         let frame = frames::frame(&mut client).await?;
         let header: RequestHeader = frames::header(&frame)?;
         let method = frames::method(&frame, header.method_name);
-        let action = shared.decide(service, address.port(), method, frame.clone());
+        let bytes = (opening.clone(), frame.clone());
+        let action = shared.decide(service, address.port(), method, bytes);
         if link.blackhole.load(Ordering::Relaxed) {
             continue;
         }

@@ -6,7 +6,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../proxy/mod.rs"]
+#[allow(dead_code, reason = "shared with other tests, which use all of it")]
+mod proxy;
+
 mod administration;
+mod attributes;
 mod broken_tables;
 mod bulk;
 mod column_families;

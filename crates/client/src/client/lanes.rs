@@ -49,9 +49,9 @@ use crate::{
         GaugeUnit,
         client_metrics::{COALESCED, OPERATIONS_WAITING},
     },
-    rpc::{AttemptLimit, CallError, ServiceKind},
+    rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::{
-        cell_block::{CellBlockDecoder, Codec},
+        cell_block::CellBlockDecoder,
         convert,
         multi::{EncodedGetRequest, EncodedMutateRequest},
         mutation::MutationMessage,
@@ -148,7 +148,7 @@ enum Answer {
 #[derive(Debug)]
 struct Waiting {
     location: Arc<RegionLocation>,
-    codec: Codec,
+    options: CallOptions,
     operation: Operation,
     limit: AttemptLimit,
     /// Set by the call that takes it, or by the caller that waits no longer.
@@ -188,7 +188,7 @@ struct AllTraffic {
 /// or mutations of a region.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
-    codec: Codec,
+    options: CallOptions,
     /// The region's name.
     mutated: Option<Bytes>,
 }
@@ -233,18 +233,18 @@ impl Shared {
     pub(super) async fn execute(
         self: &Arc<Self>,
         location: &Arc<RegionLocation>,
-        codec: Codec,
+        options: &CallOptions,
         operation: &Operation,
         limit: AttemptLimit,
     ) -> Attempted {
-        let alone = || self.execute_alone(location, codec, operation, limit.clone());
+        let alone = || self.execute_alone(location, options, operation, limit.clone());
         let is_shared = self.cluster.config.coalescing() && !operation.is_alone;
         if !is_shared || location.region.table.is_system() {
             return alone().await;
         }
         let began = Instant::now();
-        let group = Group::new(&location.region, codec, operation);
-        let enter = || Waiting::new(location, codec, operation, limit.clone());
+        let group = Group::new(&location.region, options, operation);
+        let enter = || Waiting::new(location, options, operation, limit.clone());
         let mut ticket = match self.lanes.enter(&location.server, &group, enter) {
             Entry::Queue(ticket) => ticket,
             Entry::Lane => {
@@ -286,7 +286,7 @@ impl Shared {
     pub(super) async fn execute_alone(
         &self,
         location: &RegionLocation,
-        codec: Codec,
+        options: &CallOptions,
         operation: &Operation,
         limit: AttemptLimit,
     ) -> Attempted {
@@ -294,7 +294,7 @@ impl Shared {
         let message = Some(operation.message.clone());
         let (result, mut block) = if operation.is_get {
             let request = EncodedGetRequest { region, get: message };
-            let answer = self.call(location, codec, "Get", &request, limit).await;
+            let answer = self.call(location, options, "Get", &request, limit).await;
             let (answer, block): (pb::GetResponse, _) = answer?;
             (answer.result, block)
         } else {
@@ -304,7 +304,7 @@ impl Shared {
                 mutation,
                 nonce_group: operation.nonce_group,
             };
-            let answer = self.call(location, codec, "Mutate", &request, limit).await;
+            let answer = self.call(location, options, "Mutate", &request, limit).await;
             let (answer, block): (pb::MutateResponse, _) = answer?;
             (answer.result, block)
         };
@@ -316,21 +316,21 @@ impl Shared {
     pub(super) async fn call<M: Message, R: Message + Default>(
         &self,
         location: &RegionLocation,
-        codec: Codec,
+        options: &CallOptions,
         method: &'static str,
         request: &M,
         limit: AttemptLimit,
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.cluster
-            .call_region_server(location, ServiceKind::Client, codec, method, request, limit)
+            .call_region_server(location, ServiceKind::Client, options, method, request, limit)
             .await
     }
 }
 
 impl Group {
-    fn new(region: &RegionInfo, codec: Codec, operation: &Operation) -> Self {
+    fn new(region: &RegionInfo, options: &CallOptions, operation: &Operation) -> Self {
         Self {
-            codec,
+            options: options.clone(),
             mutated: (!operation.is_get).then(|| region.name.clone()),
         }
     }
@@ -350,7 +350,7 @@ impl Ticket {
 impl Waiting {
     fn new(
         location: &Arc<RegionLocation>,
-        codec: Codec,
+        options: &CallOptions,
         operation: &Operation,
         limit: AttemptLimit,
     ) -> (Self, Ticket) {
@@ -362,7 +362,7 @@ impl Waiting {
         };
         let waiting = Self {
             location: Arc::clone(location),
-            codec,
+            options: options.clone(),
             operation: operation.clone(),
             limit,
             claimed,
@@ -563,20 +563,23 @@ impl Lane {
             [alone] => {
                 let Waiting {
                     location,
-                    codec,
+                    options,
                     operation,
                     ..
                 } = alone;
-                let (location, codec, operation) = (Arc::clone(location), *codec, operation.clone());
-                let executed = self.client.execute_alone(&location, codec, &operation, limit);
+                let (location, options, operation) =
+                    (Arc::clone(location), options.clone(), operation.clone());
+                let executed = self.client.execute_alone(&location, &options, &operation, limit);
                 let executed = until_abandoned(&mut operations, executed).await;
                 executed.map(|attempted| vec![Answer::Attempted(attempted)])
             }
             _ => {
                 let call = SharedCall::new(&operations);
                 let location = &self.location;
-                let codec = operations[0].codec;
-                let answer = self.client.call(location, codec, "Multi", &call.request, limit);
+                let options = operations[0].options.clone();
+                let answer = self
+                    .client
+                    .call(location, &options, "Multi", &call.request, limit);
                 let answer = until_abandoned(&mut operations, answer).await;
                 answer.map(|answer| {
                     let answers = answer.and_then(|(answer, block)| call.read(&operations, answer, block));

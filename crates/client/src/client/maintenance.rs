@@ -12,9 +12,8 @@ use crate::{
     cluster::{Attempts, CallKind, Cluster, Operation},
     error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, IntoTableName, RegionInfo, TableName},
-    rpc::ServiceKind,
+    rpc::{CallOptions, ServiceKind},
     wire::{
-        cell_block::Codec,
         convert,
         pb::{self, get_region_info_response::CompactionState},
     },
@@ -331,7 +330,7 @@ impl RegionTarget<'_> {
                 .call_region_server(
                     &location,
                     ServiceKind::Admin,
-                    Codec::KeyValue,
+                    &CallOptions::default(),
                     method,
                     &request,
                     limit,

@@ -115,7 +115,7 @@ impl Table {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let client = &self.connection.shared;
             let limit = attempts.attempt_limit(&location);
-            match client.execute(&location, self.codec, &operation, limit).await {
+            match client.execute(&location, &self.options, &operation, limit).await {
                 Ok(row) => {
                     attempts.succeed();
                     return Ok(row);

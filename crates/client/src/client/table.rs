@@ -12,10 +12,10 @@ use crate::{
     config::bounded,
     error::Result,
     model::{
-        Consistency, Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan,
-        TableDescriptor, TableName,
+        Consistency, Delete, Durability, Get, IntoBytes, IntoTableName, Limits, Mutation, Put, Row, Scan,
+        TableDescriptor, TableName, set_attribute,
     },
-    rpc::{AttemptLimit, CallError},
+    rpc::{AttemptLimit, CallError, CallOptions},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
         convert, pb,
@@ -33,8 +33,7 @@ pub struct Table {
     pub(super) connection: Connection,
     pub(super) name: TableName,
     pub(super) operation_timeout: Duration,
-    /// The encoding of cells in answers.
-    pub(super) codec: Codec,
+    pub(super) options: CallOptions,
     /// The durability of writes that must survive a crash.
     durable: Durability,
 }
@@ -51,7 +50,7 @@ impl Connection {
             connection: self.clone(),
             name: name.into_table_name()?,
             operation_timeout: self.config().operation_timeout(),
-            codec: Codec::default(),
+            options: CallOptions::default(),
             durable: Durability::SyncWal,
         })
     }
@@ -118,7 +117,35 @@ impl Table {
     /// ```
     #[must_use]
     pub fn with_expiry(mut self) -> Self {
-        self.codec = Codec::KeyValueWithTags;
+        self.options.codec = Codec::KeyValueWithTags;
+        self
+    }
+
+    /// Sets a request attribute: servers receive it with each call of this handle. Replaces an
+    /// attribute of the same name.
+    ///
+    /// Coprocessors and the slow log of servers read them, from HBase 2.6 on; earlier releases ignore
+    /// them. For values of all calls of a client, use
+    /// [`Config::with_connection_attribute`](crate::Config::with_connection_attribute). Single
+    /// operations [share calls](crate::Config::with_coalescing) only with those that have the same
+    /// request attributes. Look-ups of regions have none.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::Get;
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let connection = hbase.connect().await?;
+    /// let orders = connection.table("orders")?.with_request_attribute("request-id", "4711");
+    /// orders.get(Get::new("xxxabc")).await?;
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn with_request_attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+        let attributes = Arc::make_mut(&mut self.options.attributes);
+        set_attribute(attributes, name.into(), value.into_bytes());
         self
     }
 
@@ -148,7 +175,7 @@ impl Table {
             let location = attempts.locate().await?;
             let client = &self.connection.shared;
             let limit = attempts.attempt_limit(&location);
-            match client.execute(&location, self.codec, &operation, limit).await {
+            match client.execute(&location, &self.options, &operation, limit).await {
                 Ok(row) => {
                     attempts.succeed();
                     return Ok(row);
@@ -294,7 +321,7 @@ impl Table {
         loop {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
-            match client.execute(&location, self.codec, &operation, limit).await {
+            match client.execute(&location, &self.options, &operation, limit).await {
                 Ok(_) => {
                     attempts.succeed();
                     return Ok(());
@@ -341,7 +368,7 @@ impl Table {
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.connection
             .shared
-            .call(location, self.codec, method, request, limit)
+            .call(location, &self.options, method, request, limit)
             .await
     }
 }

@@ -9,8 +9,7 @@ use crate::{
     config::HostPort,
     error::{Effect, Error, ErrorKind, Result},
     observe::{ObservedOperation, client_metrics::RETRIES},
-    rpc::{AttemptLimit, Call, Recovery, ServiceKind},
-    wire::cell_block::Codec,
+    rpc::{AttemptLimit, Call, CallOptions, Recovery, ServiceKind},
 };
 
 impl Cluster {
@@ -82,7 +81,7 @@ impl Cluster {
             let call = Call {
                 server: &address,
                 service: ServiceKind::Master,
-                codec: Codec::KeyValue,
+                options: CallOptions::default(),
                 method,
                 request,
                 cells: Bytes::new(),

@@ -9,12 +9,8 @@ use tokio::time::Instant;
 use super::region_cache::RegionLocation;
 use crate::{
     model::{Cell, RegionInfo, Row, ServerName, TableName, TableState},
-    rpc::{AttemptLimit, Call, CallError, RpcClient, ServiceKind},
-    wire::{
-        cell_block::{CellBlockDecoder, Codec},
-        convert, magic, pb,
-        ping::SYSTEM_PRIORITY,
-    },
+    rpc::{AttemptLimit, Call, CallError, CallOptions, RpcClient, ServiceKind},
+    wire::{cell_block::CellBlockDecoder, convert, magic, pb, ping::SYSTEM_PRIORITY},
 };
 
 /// The maximum number of regions that one call reads.
@@ -224,7 +220,7 @@ impl MetaReader<'_> {
             .call(Call {
                 server: &self.location.address(),
                 service: ServiceKind::Client,
-                codec: Codec::KeyValue,
+                options: CallOptions::default(),
                 method,
                 request,
                 cells: Bytes::new(),

@@ -23,6 +23,7 @@ use std::{env, path::Path, time::Duration};
 
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
+use bytes::Bytes;
 pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]
@@ -42,6 +43,7 @@ pub use token_file::TokenFile;
 
 use crate::{
     error::{Error, Result},
+    model::{IntoBytes, set_attribute},
     wire::compression::Compression,
 };
 
@@ -69,6 +71,7 @@ use crate::{
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
 /// | [priority of calls](Self::with_call_priority) | none | |
+/// | [connection attributes](Self::with_connection_attribute) | none | |
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | TLS, with the feature `tls` (`with_tls`) | off | `hbase.client.netty.tls.enabled` and others |
@@ -130,6 +133,7 @@ pub struct Config {
     nonces: bool,
     compression: Option<Compression>,
     call_priority: Option<u32>,
+    connection_attributes: Vec<(String, Bytes)>,
     connections_per_server: u8,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
@@ -167,6 +171,7 @@ impl Config {
             nonces: true,
             compression: None,
             call_priority: None,
+            connection_attributes: Vec::new(),
             connections_per_server: 1,
             #[cfg(feature = "tls")]
             tls: None,
@@ -574,6 +579,24 @@ impl Config {
     #[must_use]
     pub fn with_call_priority(mut self, priority: Option<u32>) -> Self {
         self.call_priority = priority;
+        self
+    }
+
+    /// Returns the attributes of connections, each with its name and value.
+    #[must_use]
+    pub fn connection_attributes(&self) -> &[(String, Bytes)] {
+        &self.connection_attributes
+    }
+
+    /// Sets an attribute of all connections to masters and region servers. Replaces an attribute of
+    /// the same name.
+    ///
+    /// Coprocessors and the slow log of servers read them, from HBase 2.6 on; earlier releases ignore
+    /// them. For attributes of single calls, use
+    /// [`Table::with_request_attribute`](crate::Table::with_request_attribute).
+    #[must_use]
+    pub fn with_connection_attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+        set_attribute(&mut self.connection_attributes, name.into(), value.into_bytes());
         self
     }
 

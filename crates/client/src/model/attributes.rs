@@ -39,7 +39,7 @@ pub(super) fn set_acl<'a>(
     set_attribute(attributes, "acl".to_owned(), access_list(users).into());
 }
 
-pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
+pub(crate) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
     attributes.retain(|(existing, _)| *existing != name);
     attributes.push((name, value));
 }

@@ -48,7 +48,7 @@ mod table_name;
 mod value;
 
 pub use append::Append;
-pub(crate) use attributes::VISIBILITY_ATTRIBUTE;
+pub(crate) use attributes::{VISIBILITY_ATTRIBUTE, set_attribute};
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
 pub use cell::{Cell, CellKind, Row};
 pub(crate) use comparison::component_end;

@@ -33,6 +33,7 @@ const NO_REGION: &str = "org.apache.hadoop.hbase.NotServingRegionException";
 pub(super) struct Dialler {
     pub(super) connector: Arc<dyn Connector>,
     user: String,
+    attributes: Vec<(String, Bytes)>,
     connect_timeout: Duration,
     max_frame_size: usize,
     compression: Option<Compression>,
@@ -47,6 +48,7 @@ impl Dialler {
         Self {
             connector,
             user: config.user().to_owned(),
+            attributes: config.connection_attributes().to_vec(),
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
             compression: config.compression(),
@@ -145,6 +147,7 @@ impl Dialler {
             compression,
             effective_user: Some(&self.user),
             cipher: None,
+            attributes: &self.attributes,
         };
         let start =
             |stream, opening| RpcConnection::start(stream, header.service, opening, self.max_frame_size);

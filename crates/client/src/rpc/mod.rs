@@ -35,7 +35,7 @@ pub(crate) use connection::AttemptLimit;
 #[cfg(feature = "zookeeper")]
 pub(crate) use connector::dial_tcp;
 pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
-pub(crate) use pool::{Call, RpcClient};
+pub(crate) use pool::{Call, CallOptions, RpcClient};
 pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;
 #[cfg(all(feature = "kerberos", feature = "zookeeper"))]

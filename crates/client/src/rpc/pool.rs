@@ -84,13 +84,21 @@ const CLOSING: Duration = Duration::from_secs(1);
 
 type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
 
+/// The parameters that all calls of a table handle share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CallOptions {
+    /// The encoding of cells in answers.
+    pub(crate) codec: Codec,
+    /// The request attributes.
+    pub(crate) attributes: Arc<Vec<(String, Bytes)>>,
+}
+
 /// One call: its target, its method, and its limits.
 #[derive(Debug)]
 pub(crate) struct Call<'a, M> {
     pub(crate) server: &'a HostPort,
     pub(crate) service: ServiceKind,
-    /// The encoding of cells in the answer.
-    pub(crate) codec: Codec,
+    pub(crate) options: CallOptions,
     /// The method, spelt as the server spells it.
     pub(crate) method: &'static str,
     pub(crate) request: &'a M,
@@ -162,7 +170,7 @@ impl RpcClient {
                 address: call.server.clone(),
                 service: call.service,
             },
-            codec: call.codec,
+            codec: call.options.codec,
             number: 0,
         };
         let AttemptLimit {
@@ -201,6 +209,7 @@ impl RpcClient {
                     timeout: deadline.saturating_duration_since(Instant::now()),
                     priority: call.priority,
                     trace_info: trace.trace_info(),
+                    attributes: &call.options.attributes,
                 };
                 frame::encode_request(
                     call_id,
@@ -234,7 +243,7 @@ impl RpcClient {
                 .map_err(|error| CallError::of_compressed_answer(&error))?,
             _ => body.cells,
         };
-        Ok((message, CellBlockDecoder::new(cells, call.codec)))
+        Ok((message, CellBlockDecoder::new(cells, call.options.codec)))
     }
 
     /// Returns the reason why a server hangs up, if no server has sent anything yet and a new

@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     cell_block::Codec,
     compression::Compression,
-    pb,
+    convert, pb,
     preamble::{AuthMethod, preamble},
 };
 
@@ -46,6 +46,7 @@ pub(crate) struct Header<'a> {
     pub(crate) effective_user: Option<&'a str>,
     /// The cipher of all messages after the header, whose keys the server sends.
     pub(crate) cipher: Option<&'a str>,
+    pub(crate) attributes: &'a [(String, Bytes)],
 }
 
 impl Header<'_> {
@@ -85,7 +86,7 @@ impl Header<'_> {
             cell_block_compressor_class: self.compression.map(|compression| compression.class().to_owned()),
             version_info: Some(version_info()),
             rpc_crypto_cipher_transformation: self.cipher.map(str::to_owned),
-            ..pb::ConnectionHeader::default()
+            attribute: convert::header_attributes(self.attributes),
         }
     }
 }
@@ -112,6 +113,7 @@ mod tests {
             compression: None,
             effective_user: Some(user),
             cipher: None,
+            attributes: &[],
         }
     }
 

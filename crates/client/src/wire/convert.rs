@@ -148,15 +148,26 @@ fn family_time_ranges(selection: &Selection) -> Vec<pb::ColumnFamilyTimeRange> {
         .collect()
 }
 
+/// Returns the attributes of a connection or a request.
+pub(crate) fn header_attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
+    let pairs = attributes
+        .iter()
+        .map(|(name, value)| attribute(name, value.clone()));
+    pairs.collect()
+}
+
+fn attribute(name: &str, value: Bytes) -> pb::NameBytesPair {
+    pb::NameBytesPair {
+        name: name.to_owned(),
+        value: Some(value),
+    }
+}
+
 /// Returns the attributes of a read: those of the user, and those that carry its options.
 fn attributes(selection: &Selection, raw: bool) -> Vec<pb::NameBytesPair> {
     /// `Bytes.toBytes(true)`.
     const TRUE: &[u8] = &[0xff];
     const READ_UNCOMMITTED: &[u8] = &[1];
-    let attribute = |name: &str, value: Bytes| pb::NameBytesPair {
-        name: name.to_owned(),
-        value: Some(value),
-    };
     let is_uncommitted = selection.isolation == IsolationLevel::ReadUncommitted;
     let authorizations = selection.authorizations.as_ref().map(|labels| {
         let labels = pb::Authorizations {

@@ -87,6 +87,7 @@ pub(super) struct Request {
     pub(super) priority: u32,
     pub(super) timeout: Option<Duration>,
     pub(super) trace: BTreeMap<String, String>,
+    pub(super) attributes: BTreeMap<String, Bytes>,
 }
 
 /// A request that no handler gets.
@@ -146,9 +147,6 @@ fn parts(header: pb::RequestHeader, mut frame: Bytes, has_codec: bool) -> Result
             "Invalid request header: method_name: {method:?}, should have param set in it"
         )));
     }
-    if !attribute.is_empty() {
-        return Err(Exception::not_modelled("attributes of a request header"));
-    }
     let parameter = delimited(&mut frame).ok_or_else(|| {
         Exception::new(
             BAD_MESSAGE,
@@ -189,7 +187,16 @@ fn parts(header: pb::RequestHeader, mut frame: Bytes, has_codec: bool) -> Result
         trace: trace_info
             .map(|trace| trace.headers.into_iter().collect())
             .unwrap_or_default(),
+        attributes: attributes(attribute),
     })
+}
+
+/// Returns the attributes of a connection or a request.
+pub(super) fn attributes(pairs: Vec<pb::NameBytesPair>) -> BTreeMap<String, Bytes> {
+    let attributes = pairs.into_iter();
+    attributes
+        .map(|pair| (pair.name, pair.value.unwrap_or_default()))
+        .collect()
 }
 
 /// Cuts a part off that begins with its length.

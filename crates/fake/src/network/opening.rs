@@ -1,12 +1,12 @@
 //! The opening of a connection: the preamble and the connection header.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use hbase_protocol as pb;
 use prost::Message;
 
-use super::frame::is_canonical;
+use super::frame::{attributes, is_canonical};
 use crate::{
     cluster::{ServerIndex, Service},
     exception::Exception,
@@ -80,6 +80,7 @@ pub(super) struct Opened {
     pub(super) service: Service,
     pub(super) has_codec: bool,
     pub(super) tags: bool,
+    pub(super) attributes: BTreeMap<String, Bytes>,
 }
 
 /// The reason why a connection header is not accepted.
@@ -128,9 +129,6 @@ pub(super) fn header(frame: &Bytes) -> Result<Opened, Rejection> {
     if let Some(cipher) = rpc_crypto_cipher_transformation {
         return Err(refuse(format!("the cipher {cipher}")));
     }
-    if !attribute.is_empty() {
-        return Err(refuse("attributes of a connection header".to_owned()));
-    }
     let Some(pb::UserInformation {
         effective_user,
         real_user,
@@ -150,6 +148,7 @@ pub(super) fn header(frame: &Bytes) -> Result<Opened, Rejection> {
         service,
         has_codec: codec.is_some(),
         tags: codec == Some(true),
+        attributes: attributes(attribute),
     })
 }
 

@@ -229,6 +229,7 @@ impl State {
             priority,
             timeout,
             trace,
+            attributes,
         } = request;
         let call = cluster::Call {
             server: connection.server,
@@ -257,6 +258,8 @@ impl State {
             cells: call.cells.clone(),
             priority,
             timeout,
+            attributes,
+            connection_attributes: opened.attributes.clone(),
             trace,
         };
         let applied = self.faults.of_call(&received);

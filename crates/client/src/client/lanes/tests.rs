@@ -17,11 +17,11 @@ fn location(region: &str) -> Arc<RegionLocation> {
 
 fn waiting(region: &str, operation: &Operation) -> (Waiting, Ticket) {
     let limit = AttemptLimit::new(Instant::now() + Duration::from_secs(1), false);
-    Waiting::new(&location(region), Codec::KeyValue, operation, limit)
+    Waiting::new(&location(region), &CallOptions::default(), operation, limit)
 }
 
 fn group(region: &str, operation: &Operation) -> Group {
-    Group::new(&location(region).region, Codec::KeyValue, operation)
+    Group::new(&location(region).region, &CallOptions::default(), operation)
 }
 
 fn mutation(mutation: impl Into<Mutation>) -> Operation {

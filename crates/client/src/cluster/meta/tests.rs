@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     config::Config,
     rpc::{Connector, DialTarget, Io},
-    wire::frame::server_side,
+    wire::{cell_block::Codec, frame::server_side},
 };
 
 /// A server of `hbase:meta` with a few regions. It serves reversed scans, and now and then reports

@@ -18,8 +18,8 @@ use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
     model::ServerName,
-    rpc::{AttemptLimit, Call, CallError, Recovery, RpcClient, ServiceKind},
-    wire::{cell_block::Codec, convert, pb},
+    rpc::{AttemptLimit, Call, CallError, CallOptions, Recovery, RpcClient, ServiceKind},
+    wire::{convert, pb},
 };
 
 /// The number of servers that are queried at the same time, as in HBase's own clients.
@@ -134,7 +134,7 @@ impl RpcRegistry {
         Call {
             server,
             service: ServiceKind::Registry,
-            codec: Codec::KeyValue,
+            options: CallOptions::default(),
             method,
             request,
             cells: Bytes::new(),

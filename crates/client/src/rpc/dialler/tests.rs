@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     config::HostPort,
     error::{Effect, ErrorKind},
-    rpc::{AttemptLimit, Call, Io, RpcClient},
+    rpc::{AttemptLimit, Call, CallOptions, Io, RpcClient},
     wire::{
         cell_block::CellBlockDecoder,
         frame::server_side::{answer, refusal},
@@ -123,7 +123,7 @@ async fn get(client: &Arc<RpcClient>) -> Result<CellBlockDecoder, CallError> {
     let answer = client.call::<_, pb::GetResponse>(Call {
         server: &server,
         service: ServiceKind::Client,
-        codec: Codec::KeyValue,
+        options: CallOptions::default(),
         method: "Get",
         request: &request,
         cells: Bytes::new(),

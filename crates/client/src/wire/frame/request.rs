@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use super::FrameError;
-use crate::wire::pb;
+use crate::wire::{convert, pb};
 
 /// An encoded request: `head` and then `cells`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +27,15 @@ impl RequestFrame {
 
 /// The optional parts of a request's header.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestOptions {
+pub(crate) struct RequestOptions<'a> {
     /// The server drops the call without any answer after it, so the caller needs a timer of its
     /// own.
     pub(crate) timeout: Duration,
     pub(crate) priority: Option<u32>,
     /// The trace that the server continues.
     pub(crate) trace_info: Option<pb::RpctInfo>,
+    /// Names and values that coprocessors of the server can read.
+    pub(crate) attributes: &'a [(String, Bytes)],
 }
 
 /// Encodes a call. Without cells (`cells` empty) the header has no cell block. Returns an error if
@@ -43,7 +45,7 @@ pub(crate) fn encode_request(
     method: &'static str,
     param: &impl Message,
     cells: Bytes,
-    options: RequestOptions,
+    options: RequestOptions<'_>,
     limit: usize,
 ) -> Result<RequestFrame, FrameError> {
     // A server reads lengths as signed 32-bit numbers.
@@ -61,7 +63,7 @@ pub(crate) fn encode_request(
         priority: options.priority,
         timeout: Some(milliseconds(options.timeout)),
         trace_info: options.trace_info,
-        ..pb::RequestHeader::default()
+        attribute: convert::header_attributes(options.attributes),
     };
     let delimited = |len| prost::length_delimiter_len(len) + len;
     let len = delimited(header.encoded_len())
@@ -100,10 +102,11 @@ mod tests {
 
     use super::{super::MAX_FRAME, super::server_side::decode_request, *};
 
-    const MINUTE: RequestOptions = RequestOptions {
+    const MINUTE: RequestOptions<'static> = RequestOptions {
         timeout: Duration::from_secs(60),
         priority: None,
         trace_info: None,
+        attributes: &[],
     };
 
     fn get(region: &'static str, row: &'static str) -> pb::GetRequest {
@@ -190,7 +193,9 @@ mod tests {
             priority: Option<u32>,
             timeout in 1..100_000_u32,
             traced: bool,
+            attributes: Vec<(String, Vec<u8>)>,
         ) {
+            let attributes: Vec<_> = attributes.into_iter().map(|(name, value)| (name, Bytes::from(value))).collect();
             let trace = traced.then(|| pb::RpctInfo {
                 headers: [("traceparent".to_owned(), "00-1-2-01".to_owned())].into(),
                 ..Default::default()
@@ -205,6 +210,7 @@ mod tests {
                     timeout: Duration::from_millis(timeout.into()),
                     priority,
                     trace_info: trace.clone(),
+                    attributes: &attributes,
                 },
                 MAX_FRAME,
             )
@@ -216,6 +222,8 @@ mod tests {
             prop_assert_eq!(header.priority, priority);
             prop_assert_eq!(header.timeout, Some(timeout));
             prop_assert_eq!(header.trace_info, trace);
+            let sent = header.attribute.into_iter().map(|pair| (pair.name, pair.value.unwrap()));
+            prop_assert_eq!(sent.collect::<Vec<_>>(), attributes);
             prop_assert_eq!(pb::NameBytesPair::decode(found).unwrap(), param);
             prop_assert_eq!(block, cells);
         }

@@ -40,6 +40,10 @@ pub struct ReceivedCall {
     pub priority: u32,
     /// The timeout that the client gave.
     pub timeout: Option<Duration>,
+    /// The request attributes.
+    pub attributes: BTreeMap<String, Bytes>,
+    /// The attributes of the connection.
+    pub connection_attributes: BTreeMap<String, Bytes>,
     /// The headers of the client's trace, such as `traceparent`.
     pub trace: BTreeMap<String, String>,
 }

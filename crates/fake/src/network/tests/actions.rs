@@ -208,6 +208,8 @@ fn received() -> ReceivedCall {
         cells: Bytes::new(),
         priority: 0,
         timeout: None,
+        attributes: BTreeMap::new(),
+        connection_attributes: BTreeMap::new(),
         trace: BTreeMap::new(),
     }
 }

@@ -101,7 +101,6 @@ async fn headers_that_hbase_rejects_close_without_an_answer(#[case] change: fn(&
 #[case::codec(|header: &mut pb::ConnectionHeader| header.cell_block_codec_class = Some("org.apache.hadoop.hbase.codec.CellCodec".to_owned()))]
 #[case::compressor(|header: &mut pb::ConnectionHeader| header.cell_block_compressor_class = Some("gz".to_owned()))]
 #[case::cipher(|header: &mut pb::ConnectionHeader| header.rpc_crypto_cipher_transformation = Some("AES".to_owned()))]
-#[case::attribute(|header: &mut pb::ConnectionHeader| header.attribute.push(pb::NameBytesPair::default()))]
 #[case::no_user(|header: &mut pb::ConnectionHeader| header.user_info = None)]
 #[case::real_user(|header: &mut pb::ConnectionHeader| header.user_info.as_mut().unwrap().real_user = Some("root".to_owned()))]
 #[case::no_version(|header: &mut pb::ConnectionHeader| header.version_info = None)]

@@ -16,6 +16,7 @@ const HEADER: Header<'static> = Header {
     compression: None,
     effective_user: Some("bob"),
     cipher: None,
+    attributes: &[],
 };
 
 fn config() -> Config {
