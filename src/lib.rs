@@ -102,10 +102,10 @@ pub use hbase_client::{
     NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put,
     QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
     RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RemoteException, ReplicationPeer,
-    ReplicationPeerConfig, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
-    SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor,
-    TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval, ThrottleSettings,
-    ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
+    ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad, ServerName,
+    ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table,
+    TableDescriptor, TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval,
+    ThrottleSettings, ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -12,6 +12,7 @@ mod proxy;
 
 mod administration;
 mod attributes;
+mod batch;
 mod broken_tables;
 mod bulk;
 mod column_families;

@@ -68,7 +68,7 @@ pub use client::AuthenticatedUser;
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
     IngestEvent, ParallelScanner, PermissionScope, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
-    RegionLoad, ReplicationPeer, ReplicationPeerConfig, ResultScanner, ScanMetrics, ServerLoad,
+    RegionLoad, ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation, ScanMetrics, ServerLoad,
     SnapshotDescription, SnapshotKind, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
     ThrottleType, UserPermission, Writer, WriterOptions,
 };

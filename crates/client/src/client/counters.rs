@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use tokio::time::Instant;
+
 use super::{Table, lanes::Operation};
 use crate::{
-    cluster::CallKind,
+    cluster::{self, Attempts, CallKind},
     error::Result,
     model::{Append, Increment, Mutation, Row},
 };
@@ -36,7 +38,7 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
-        self.change("increment", increment.into()).await
+        self.change("increment", increment.into(), self.deadline()).await
     }
 
     /// Appends to values of a row, and returns their new cells. If the answer is lost, it is sent
@@ -46,16 +48,28 @@ impl Table {
     ///
     /// Returns an error as [`put`](Self::put) does.
     pub async fn append(&self, append: Append) -> Result<Row> {
-        self.change("append", append.into()).await
+        self.change("append", append.into(), self.deadline()).await
     }
 
-    /// The answer has no cells if the mutation's attribute `_rr_` asks for none, or if a
+    /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_` asks for none, or if a
     /// coprocessor replaced the operation.
-    async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
+    pub(super) async fn change(
+        &self,
+        name: &'static str,
+        mutation: Mutation,
+        deadline: Instant,
+    ) -> Result<Row> {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
-        let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), CallKind::Write);
+        let of_table = cluster::Operation {
+            name,
+            table: &self.name,
+            row: Cow::Borrowed(mutation.row()),
+            kind: CallKind::Write,
+            deadline,
+        };
+        let mut attempts = Attempts::new(&self.connection.shared.cluster, of_table);
         let operation = match self.connection.config().nonces() {
             true => {
                 attempts.repeat_on_one_server();

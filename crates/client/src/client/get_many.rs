@@ -103,7 +103,7 @@ enum Step<'a> {
     GivenUp(Part<'a>, Error),
 }
 
-fn check(get: &Get) -> Result<()> {
+pub(super) fn check(get: &Get) -> Result<()> {
     get.check()?;
     match get.selection.consistency {
         Consistency::Strong => Ok(()),
@@ -185,10 +185,10 @@ impl Table {
     /// must be [checked](Get::check).
     pub(crate) fn get_each(
         &self,
+        name: &'static str,
         gets: Vec<Get>,
         deadline: Instant,
     ) -> impl Stream<Item = GetAnswer> + Send + '_ {
-        let name = "get_many";
         let reading = self.reading(
             gets,
             convert::get_message,

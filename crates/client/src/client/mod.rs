@@ -8,6 +8,7 @@
 //! | `row_mutations` | several mutations of a row at once, also under a condition |
 //! | `check_many` | many conditional changes at once, with one call for each server |
 //! | `get_many` | many gets at once, with one call for each server |
+//! | `batch` | operations of any kind at once |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
 //! | `counters` | increments and appends |
@@ -28,6 +29,7 @@
 mod admin;
 #[cfg(feature = "kerberos")]
 mod authentication;
+mod batch;
 mod bulk;
 mod check_many;
 mod cluster_status;
@@ -56,6 +58,7 @@ pub use admin::{
 };
 #[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;
+pub use batch::RowOperation;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};

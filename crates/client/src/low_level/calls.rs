@@ -147,7 +147,7 @@ impl TableCalls for Table {
     }
 
     fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_ {
-        Self::get_each(self, gets, deadline)
+        Self::get_each(self, "get_many", gets, deadline)
     }
 
     fn region_of(&self, row: &Bytes, deadline: Instant) -> impl Future<Output = Result<RegionInfo>> + Send {

@@ -1,5 +1,7 @@
 //! A list of mutations, with one result each.
 
+use tokio::time::Instant;
+
 use super::{Bulk, Rules};
 use crate::{
     client::Table,
@@ -49,12 +51,22 @@ impl Table {
         &self,
         mutations: impl IntoIterator<Item = M>,
     ) -> Vec<Result<()>> {
+        self.mutate_each(NAME, mutations, self.deadline()).await
+    }
+
+    /// Writes as [`mutate_many`](Self::mutate_many) does, as a part of this operation.
+    pub(in crate::client) async fn mutate_each<M: Into<Mutation>>(
+        &self,
+        name: &'static str,
+        mutations: impl IntoIterator<Item = M>,
+        deadline: Instant,
+    ) -> Vec<Result<()>> {
         let mut results: Vec<Result<()>> = Vec::new();
         let mut bulk = Bulk::new(
             self,
             Rules {
-                name: NAME,
-                deadline: Some(self.deadline()),
+                name,
+                deadline: Some(deadline),
                 at_least_once: false,
             },
         );

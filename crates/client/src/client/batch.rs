@@ -1,0 +1,167 @@
+//! A list of operations of any kind, with one result each.
+//!
+//! Gets, and puts and deletes, share calls as in lists of their own. Each increment and append has a
+//! call of its own, because only there it keeps its nonce.
+
+use futures::{StreamExt, join, stream};
+
+use super::{GetAnswer, Table, get_many};
+use crate::{
+    error::Result,
+    model::{Append, Delete, Get, Increment, Mutation, Put, Row},
+};
+
+const NAME: &str = "batch";
+/// The maximum number of increments and appends in flight.
+const CONCURRENT: usize = 64;
+
+/// An operation of [`Table::batch`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RowOperation {
+    /// Reads a row.
+    Get(Get),
+    /// Changes a row.
+    Mutation(Mutation),
+}
+
+impl Table {
+    /// Executes operations of any kind, and returns one result for each, in their order: the row of a
+    /// get if it has a requested cell, the new cells of an increment or append, and `None` for a put or
+    /// delete.
+    ///
+    /// The operations are executed concurrently, in any order: a get may or may not see a put of the
+    /// same list. Only puts and deletes of one row are applied in their order. Each operation succeeds
+    /// or fails on its own; the list is not a transaction. Gets share calls as in
+    /// [`get_many`](Self::get_many), puts and deletes as in [`mutate_many`](Self::mutate_many), each
+    /// [increment](Self::increment) and [append](Self::append) has a call of its own, and at most 64 of
+    /// these are in flight. All operations end within the operation timeout.
+    ///
+    /// # Errors
+    ///
+    /// Each result is an error as [`get`](Self::get), [`put`](Self::put) or
+    /// [`increment`](Self::increment) returns it; that of a mutation may have an [unknown
+    /// outcome](crate::Error::is_outcome_unknown). A get with
+    /// [`Consistency::Timeline`](crate::Consistency::Timeline), and a put or delete with a visibility
+    /// expression, are [`InvalidInput`](crate::ErrorKind::InvalidInput).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, any of the mutations may still be applied.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::{Get, Increment, Put};
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// let results = table
+    ///     .batch([
+    ///         Put::new("a").cell("f", "state", "new").into(),
+    ///         Increment::new("b").column("f", "visits", 2).into(),
+    ///         Get::new("c").into(),
+    ///     ])
+    ///     .await;
+    /// let rows = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// let visits = rows[1].as_ref().ok_or("no row")?.get::<i64>("f", "visits")?;
+    /// assert_eq!(visits, Some(2));
+    /// assert!(rows[0].is_none() && rows[2].is_none());
+    /// # Ok(()) });
+    /// ```
+    pub async fn batch(
+        &self,
+        operations: impl IntoIterator<Item = RowOperation>,
+    ) -> Vec<Result<Option<Row>>> {
+        let deadline = self.deadline();
+        let mut results = Vec::new();
+        let (mut gets, mut get_places) = (Vec::new(), Vec::new());
+        let (mut writes, mut write_places) = (Vec::new(), Vec::new());
+        let mut changes = Vec::new();
+        for (place, operation) in operations.into_iter().enumerate() {
+            let mut result = Ok(None);
+            match operation {
+                RowOperation::Get(get) => match get_many::check(&get) {
+                    Ok(()) => {
+                        gets.push(get);
+                        get_places.push(place);
+                    }
+                    Err(error) => result = Err(error.at_operation(NAME).at_table(&self.name)),
+                },
+                RowOperation::Mutation(write @ (Mutation::Put(_) | Mutation::Delete(_))) => {
+                    writes.push(write);
+                    write_places.push(place);
+                }
+                RowOperation::Mutation(change) => changes.push((place, change)),
+            }
+            results.push(result);
+        }
+        let changed = changes
+            .into_iter()
+            .map(async |(place, change)| (place, self.change(NAME, change, deadline).await));
+        let changed = stream::iter(changed)
+            .buffer_unordered(CONCURRENT)
+            .collect::<Vec<_>>();
+        let read = self.get_each(NAME, gets, deadline).collect::<Vec<_>>();
+        let written = self.mutate_each(NAME, writes, deadline);
+        let (changed, read, written) = join!(changed, read, written);
+        for (place, row) in changed {
+            results[place] = row.map(Some);
+        }
+        for answer in read {
+            match answer {
+                GetAnswer::Found(found) => {
+                    for (get, row) in found {
+                        results[get_places[get]] = Ok(row);
+                    }
+                }
+                GetAnswer::Failed(failed, error) => {
+                    for get in failed {
+                        results[get_places[get]] = Err(error.clone());
+                    }
+                }
+            }
+        }
+        for (place, result) in write_places.into_iter().zip(written) {
+            results[place] = result.map(|()| None);
+        }
+        results
+    }
+}
+
+impl From<Get> for RowOperation {
+    fn from(get: Get) -> Self {
+        Self::Get(get)
+    }
+}
+
+impl From<Mutation> for RowOperation {
+    fn from(mutation: Mutation) -> Self {
+        Self::Mutation(mutation)
+    }
+}
+
+impl From<Put> for RowOperation {
+    fn from(put: Put) -> Self {
+        Self::Mutation(put.into())
+    }
+}
+
+impl From<Delete> for RowOperation {
+    fn from(delete: Delete) -> Self {
+        Self::Mutation(delete.into())
+    }
+}
+
+impl From<Increment> for RowOperation {
+    fn from(increment: Increment) -> Self {
+        Self::Mutation(increment.into())
+    }
+}
+
+impl From<Append> for RowOperation {
+    fn from(append: Append) -> Self {
+        Self::Mutation(append.into())
+    }
+}
