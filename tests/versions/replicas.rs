@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, Consistency, Get, Row, Scan, Table, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Row, Scan, Table, TableName};
 
-use super::{Cluster, TestTable, on_each, plain, put};
+use super::{Cluster, TestTable, on_each, plain, put, says};
 use crate::support::{eventually, rows};
 
 /// A client that waits this long for a primary before it asks replicas.
@@ -15,6 +15,14 @@ async fn connect(cluster: &Cluster, patience: Duration) -> Connection {
 
 fn timeline(row: &'static str) -> Get {
     Get::new(row).consistency(Consistency::Timeline)
+}
+
+/// Returns the values of the rows that a replica has.
+async fn values_of(table: &Table, replica_id: u16) -> Vec<String> {
+    let found = rows(table, Scan::new().replica_id(replica_id)).await;
+    assert!(found.iter().all(|row| row.is_stale() == (replica_id > 0)));
+    let value = |row: &Row| row.get::<String>("f", "q").unwrap().unwrap();
+    found.iter().map(value).collect()
 }
 
 /// Reads the row until a replica answers first.
@@ -70,6 +78,40 @@ async fn replicas_answer_reads_that_allow_it() {
         let found = rows(&primary, scan).await;
         assert!(found.iter().all(|row| !row.is_stale()));
         assert_eq!(found[1].value("f", "q").unwrap(), "later");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chosen_replica_alone_answers() {
+    on_each(async |cluster| {
+        let replicated = |name: TableName| plain(name).with_attribute("REGION_REPLICATION", "2");
+        let name = TestTable::create_on(cluster, "replica-id", replicated, &["m"]).await;
+        let connection = cluster.connect().await;
+        let (table, admin) = (name.of(&connection), connection.admin());
+        for row in ["a", "z"] {
+            table.put(put(row, "first")).await.unwrap();
+        }
+        // Replicas open the files that were flushed.
+        admin.flush_table(&name.name).await.unwrap();
+        admin.disable_table(&name.name).await.unwrap();
+        admin.enable_table(&name.name).await.unwrap();
+        table.put(put("z", "second")).await.unwrap();
+        assert_eq!(values_of(&table, 0).await, ["first", "second"]);
+        assert_eq!(values_of(&table, 1).await, ["first", "first"]);
+        for (id, value) in [(0, "second"), (1, "first")] {
+            let get = Get::new("z").replica_id(id);
+            let row = table.get(get.clone()).await.unwrap().unwrap();
+            assert_eq!(row.get::<String>("f", "q").unwrap().as_deref(), Some(value));
+            assert_eq!(row.is_stale(), id > 0);
+            assert!(table.exists(get).await.unwrap());
+        }
+        let hasty = table.with_operation_timeout(Duration::from_secs(1));
+        let error = hasty.get(Get::new("z").replica_id(7)).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
+        let mut scanner = hasty.scan(Scan::new().replica_id(7)).unwrap();
+        let error = scanner.next().await.unwrap_err();
+        says(&error, &["replica 7 of the region is not served"]);
     })
     .await;
 }

@@ -194,6 +194,10 @@ impl ResultScanner {
                 }
                 Err(failure) => {
                     self.metrics.failed_calls += 1;
+                    let location = self
+                        .open
+                        .as_ref()
+                        .map_or(location, |open| Arc::clone(&open.location));
                     self.abandon();
                     attempts.recover(failure, &location).await?;
                 }
@@ -268,8 +272,9 @@ impl ResultScanner {
             }
             let (table, location) = (self.table.clone(), Arc::clone(location));
             let may_be_stale = self.scan.selection.consistency == Consistency::Timeline;
+            let replica_id = self.scan.selection.replica_id;
             match may_be_stale && open.id.is_none() {
-                true => tokio::spawn(open_timeline(table, location, request, limit)),
+                true => tokio::spawn(open_timeline(table, location, replica_id, request, limit)),
                 false => tokio::spawn(async move {
                     let answer = table.call(&location, "Scan", &request, limit).await;
                     (location, answer)
@@ -414,6 +419,7 @@ impl ResultScanner {
 async fn open_timeline(
     table: Table,
     primary: Arc<RegionLocation>,
+    replica_id: Option<u16>,
     request: pb::ScanRequest,
     limit: AttemptLimit,
 ) -> Called {
@@ -427,7 +433,7 @@ async fn open_timeline(
         };
         async move { table.call(&location, "Scan", &request, limit).await }
     };
-    let (location, answer, mut others) = first_answer(cluster, &primary, patience, call).await;
+    let (location, answer, mut others) = first_answer(cluster, &primary, replica_id, patience, call).await;
     let scanners_of = table.clone();
     tokio::spawn(async move {
         while let Some((location, answer)) = others.next().await {

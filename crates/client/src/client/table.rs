@@ -256,7 +256,9 @@ impl Table {
                 Consistency::Timeline => {
                     let cluster = &self.connection.shared.cluster;
                     let patience = self.connection.config().primary_get_timeout();
-                    let (location, answer, _) = first_answer(cluster, &primary, patience, call).await;
+                    let replica_id = get.selection.replica_id;
+                    let (location, answer, _) =
+                        first_answer(cluster, &primary, replica_id, patience, call).await;
                     (location, answer)
                 }
             };

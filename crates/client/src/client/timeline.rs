@@ -15,10 +15,11 @@ pub(super) type Calls<'a, T> = FuturesUnordered<BoxFuture<'a, (Arc<RegionLocatio
 
 /// Calls a region, and its replicas too if the region does not answer within `patience` or fails.
 /// Returns the first answer, or the failure of the region itself, with its location; and the other
-/// calls, which are still in flight.
+/// calls, which are still in flight. Calls a single replica if one is chosen.
 pub(super) async fn first_answer<'a, T, F>(
     cluster: &Cluster,
     primary: &Arc<RegionLocation>,
+    replica_id: Option<u16>,
     patience: Duration,
     call: impl Fn(Arc<RegionLocation>) -> F + Send + Sync,
 ) -> (Arc<RegionLocation>, Result<T, CallError>, Calls<'a, T>)
@@ -26,6 +27,13 @@ where
     T: Send,
     F: Future<Output = Result<T, CallError>> + Send + 'a,
 {
+    if let Some(id) = replica_id {
+        let Some(replica) = primary.replica(id) else {
+            return (Arc::clone(primary), Err(CallError::NoReplica(id)), Calls::new());
+        };
+        let answer = call(Arc::clone(&replica)).await;
+        return (replica, answer, Calls::new());
+    }
     let call = |location: Arc<RegionLocation>| {
         let call = call(Arc::clone(&location));
         async move { (location, call.await) }.boxed()

@@ -37,6 +37,17 @@ impl RegionLocation {
         })
     }
 
+    /// Returns the location of a replica if it is served; replica 0 is the primary.
+    pub(crate) fn replica(self: &Arc<Self>, id: u16) -> Option<Arc<Self>> {
+        match id {
+            0 => Some(Arc::clone(self)),
+            _ => {
+                let position = self.replicas.iter().position(|(other, _)| *other == id)?;
+                self.replicas().nth(position)
+            }
+        }
+    }
+
     /// Returns whether the server has the region or one of its replicas.
     pub(super) fn is_on(&self, server: &ServerName) -> bool {
         self.server == *server || self.replicas.iter().any(|(_, other)| other == server)

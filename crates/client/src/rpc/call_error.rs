@@ -94,6 +94,9 @@ pub(crate) enum CallError {
     #[cfg(feature = "kerberos")]
     #[error(transparent)]
     Unauthenticated(Arc<AuthenticationError>),
+    /// The replica of the region that was chosen is not served, or does not exist.
+    #[error("replica {0} of the region is not served")]
+    NoReplica(u16),
     /// This client was closed.
     #[error("the client is closed")]
     Closed,
@@ -197,6 +200,7 @@ impl CallError {
             Self::Compressor { .. } => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
+            Self::NoReplica(_) => classification(Recovery::Relocate, false, ErrorKind::Server),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
             Self::AuthenticationRequired => {
                 classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
@@ -259,6 +263,7 @@ impl CallError {
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } | Self::Unsendable(_) => "too_large",
             Self::Compressor { .. } => "rejected",
             Self::Crowded => "crowded",
+            Self::NoReplica(_) => "region_unavailable",
             Self::Closed => "closed",
             Self::AuthenticationRequired => "unauthenticated",
             #[cfg(feature = "kerberos")]
@@ -341,7 +346,7 @@ impl CallError {
             Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Error::new(kind, what).at_stage("authenticating").with_hint(error.hint()),
-            Self::Crowded | Self::Closed => Error::new(kind, what),
+            Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
         }
     }
 }

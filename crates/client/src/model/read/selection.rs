@@ -75,6 +75,8 @@ pub(crate) struct Selection {
     pub(crate) load_families_on_demand: Option<bool>,
     pub(crate) isolation: IsolationLevel,
     pub(crate) consistency: Consistency,
+    /// The only replica that may answer, if stale rows are accepted.
+    pub(crate) replica_id: Option<u16>,
     /// The labels of cells that the user may see; `None` for all that it has.
     pub(crate) authorizations: Option<Vec<String>>,
     pub(crate) attributes: Vec<(String, Bytes)>,
@@ -154,6 +156,17 @@ macro_rules! selection_methods {
         /// has failed; the first answer counts.
         pub fn consistency(mut self, consistency: Consistency) -> Self {
             self.selection.consistency = consistency;
+            self
+        }
+
+        /// Reads from this replica of each region only; 0 is the primary. Sets the
+        /// [consistency](Self::consistency) to [`Timeline`](crate::Consistency::Timeline).
+        ///
+        /// The read waits while the replica is not served, and fails at its deadline if the table has
+        /// no such replica. Use it to compare replicas.
+        pub fn replica_id(mut self, id: u16) -> Self {
+            self.selection.consistency = Consistency::Timeline;
+            self.selection.replica_id = Some(id);
             self
         }
 
