@@ -101,10 +101,10 @@ pub use hbase_client::{
     IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MetaReplicaMode, Mutation,
     NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put,
     QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
-    RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RemoteException, ReplicationPeer,
-    ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad, ServerName,
-    ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table,
-    TableDescriptor, TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval,
+    RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RegionScanMetrics, RemoteException,
+    ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad,
+    ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment,
+    Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval,
     ThrottleSettings, ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]

@@ -101,3 +101,40 @@ async fn read_options_are_taken() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn scan_metrics_of_regions_add_up_to_those_of_the_scan() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let shared = TestTable::create_on(cluster, "region-metrics", plain, &["m"]).await;
+        let table = shared.of(&connection);
+        for row in ["a", "b", "c", "x"] {
+            table.put(put(row, "v")).await.unwrap();
+        }
+        for (scan, counts) in [
+            (Scan::new(), [3, 1]),
+            (Scan::new().reversed(), [1, 3]),
+            (Scan::new().caching(1), [3, 1]),
+        ] {
+            let mut scanner = table.scan(scan.scan_metrics_by_region()).unwrap();
+            while scanner.next().await.unwrap().is_some() {}
+            let metrics = scanner.metrics();
+            let of_regions = || metrics.by_region.iter().map(|region| &region.metrics);
+            let scanned = of_regions().map(|metrics| metrics.by_servers["ROWS_SCANNED"]);
+            assert_eq!(scanned.collect::<Vec<_>>(), counts, "{metrics:?}");
+            assert_eq!(
+                of_regions().map(|metrics| metrics.calls).sum::<u64>(),
+                metrics.calls
+            );
+            assert_eq!(
+                of_regions().map(|metrics| metrics.bytes).sum::<u64>(),
+                metrics.bytes
+            );
+            assert!(of_regions().all(|metrics| metrics.regions == 1 && metrics.by_region.is_empty()));
+        }
+        let mut scanner = table.scan(Scan::new().scan_metrics()).unwrap();
+        while scanner.next().await.unwrap().is_some() {}
+        assert!(scanner.metrics().by_region.is_empty());
+    })
+    .await;
+}

@@ -69,5 +69,5 @@ pub use multi::{ActionAnswer, MultiCall, RegionAction};
 pub use pauses::Pauses;
 pub use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};
 pub use row_mutations::CheckAndMutateResult;
-pub use scanner::{AtOnce, ParallelScanner, ResultScanner, ScanMetrics};
+pub use scanner::{AtOnce, ParallelScanner, RegionScanMetrics, ResultScanner, ScanMetrics};
 pub use table::Table;

@@ -21,7 +21,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use self::{at_once::AtOnce, metrics::ScanMetrics, parallel::ParallelScanner};
+pub use self::{
+    at_once::AtOnce,
+    metrics::{RegionScanMetrics, ScanMetrics},
+    parallel::ParallelScanner,
+};
 use self::{limit::Limit, parts::Parts};
 use super::{Table, timeline::first_answer};
 use crate::{
@@ -182,7 +186,13 @@ impl ResultScanner {
                     attempts.locate().await?
                 }
             };
-            match self.answer(&location, attempts.attempt_limit(&location)).await {
+            let answer = self.answer(&location, attempts.attempt_limit(&location)).await;
+            // A replica may have answered.
+            let location = self
+                .open
+                .as_ref()
+                .map_or(location, |open| Arc::clone(&open.location));
+            match answer {
                 Ok(answer) => {
                     if let Err(error) = self.take(&location, answer) {
                         // The server is past the rows of that answer. A new scanner reads them
@@ -193,11 +203,7 @@ impl ResultScanner {
                     }
                 }
                 Err(failure) => {
-                    self.metrics.failed_calls += 1;
-                    let location = self
-                        .open
-                        .as_ref()
-                        .map_or(location, |open| Arc::clone(&open.location));
+                    self.count(&location, |metrics| metrics.failed_calls += 1);
                     self.abandon();
                     attempts.recover(failure, &location).await?;
                 }
@@ -285,7 +291,7 @@ impl ResultScanner {
 
     /// Takes the rows of an answer, and updates the position of the scan.
     fn take(&mut self, location: &Arc<RegionLocation>, (mut answer, block): Answer) -> Result<()> {
-        self.metrics.add(&answer, &block);
+        self.count(location, |metrics| metrics.add(&answer, &block));
         self.read_point = answer.mvcc_read_point.or(self.read_point);
         let rows = convert::scanned_rows(&mut answer, block).map_err(|error| {
             CallError::BadAnswer(error.to_string().into())
@@ -313,16 +319,19 @@ impl ResultScanner {
             let open = self
                 .open
                 .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
-            self.metrics.regions += u64::from(open.id.is_none());
+            let is_new = open.id.is_none();
             open.id = open.id.or(answer.scanner_id);
-            return match open.id {
-                Some(_) => Ok(()),
-                None => Err(CallError::BadAnswer("a scan without a scanner".into()).into_error()),
+            let has_id = open.id.is_some();
+            self.count(location, |metrics| metrics.regions += u64::from(is_new));
+            return match has_id {
+                true => Ok(()),
+                false => Err(CallError::BadAnswer("a scan without a scanner".into()).into_error()),
             };
         }
         // The server closes its scanner itself, and no other region has cells of this row.
         let closed = self.open.take();
-        self.metrics.regions += u64::from(closed.is_none_or(|open| open.id.is_none()));
+        let is_new = closed.is_none_or(|open| open.id.is_none());
+        self.count(location, |metrics| metrics.regions += u64::from(is_new));
         self.parts.end_row(&mut self.limit, &mut self.ready);
         if let Some(row) = self.partial.take() {
             self.finish_row(row);

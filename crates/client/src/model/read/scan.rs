@@ -57,6 +57,7 @@ pub struct Scan {
     pub(crate) read_type: ReadType,
     pub(crate) read_point: Option<u64>,
     pub(crate) track_metrics: bool,
+    pub(crate) metrics_by_region: bool,
     pub(crate) limit: Option<u64>,
     pub(crate) caching: Option<u32>,
     pub(crate) max_result_size: Option<u64>,
@@ -83,6 +84,7 @@ impl Scan {
             read_type: ReadType::Default,
             read_point: None,
             track_metrics: false,
+            metrics_by_region: false,
             limit: None,
             caching: None,
             max_result_size: None,
@@ -214,6 +216,12 @@ impl Scan {
     pub fn scan_metrics(mut self) -> Self {
         self.track_metrics = true;
         self
+    }
+
+    /// Collects the [`scan_metrics`](Self::scan_metrics) also for each region.
+    pub fn scan_metrics_by_region(mut self) -> Self {
+        self.metrics_by_region = true;
+        self.scan_metrics()
     }
 
     /// Reads only these rows of the range.
