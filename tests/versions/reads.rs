@@ -1,6 +1,8 @@
 //! Scans in both directions, rows in parts, and what reads request besides columns.
 
-use hbase_txn::{IsolationLevel, ReadType, Row};
+use std::time::Duration;
+
+use hbase_txn::{Comparison, IsolationLevel, ReadComparator, ReadFilter, ReadType, Regex, Row};
 
 use super::*;
 
@@ -135,6 +137,51 @@ async fn scan_metrics_of_regions_add_up_to_those_of_the_scan() {
         let mut scanner = table.scan(Scan::new().scan_metrics()).unwrap();
         while scanner.next().await.unwrap().is_some() {}
         assert!(scanner.metrics().by_region.is_empty());
+    })
+    .await;
+}
+
+/// A filter that takes the server long and finds nothing, because the expression backtracks.
+fn slow_filter() -> ReadFilter {
+    let slow = Regex::new("(x*x*)*y");
+    ReadFilter::value(Comparison::Equal, ReadComparator::from(slow))
+}
+
+#[tokio::test]
+async fn server_that_finds_nothing_reports_its_cursor() {
+    const ROWS: u32 = 100_000;
+    on_each(async |cluster| {
+        // Servers report their cursors after half of the timeout.
+        let config = cluster.config().with_read_timeout(Duration::from_secs(1));
+        let connection = Connection::builder(config).connect().await.unwrap();
+        let shared = TestTable::create_on(cluster, "cursor", plain, &[]).await;
+        let table = shared.of(&connection);
+        let row = |number: u32| format!("{number:06}");
+        let puts = (0..ROWS).map(|number| put(row(number), "xxxxxx"));
+        for done in table.mutate_many(puts).await {
+            done.unwrap();
+        }
+        let mut scanner = table.scan(Scan::new().filter(slow_filter())).unwrap();
+        assert_eq!(scanner.cursor(), None);
+        let mut cursors = Vec::new();
+        loop {
+            match tokio::time::timeout(Duration::from_millis(50), scanner.next()).await {
+                Ok(found) => {
+                    assert_eq!(found.unwrap(), None);
+                    break;
+                }
+                Err(_) => cursors.extend(scanner.cursor().cloned()),
+            }
+        }
+        assert!(cursors.is_sorted());
+        cursors.retain(|cursor| *cursor > row(0));
+        cursors.dedup();
+        let metrics = scanner.metrics();
+        let last = cursors.last().expect("the cursor moves before the scan ends");
+        assert!(*last < row(ROWS) && metrics.heartbeats > 0, "{metrics:?}");
+        // Another scan continues there.
+        let first = Scan::new().start_row(last.clone()).limit(1);
+        assert_eq!(keys(&table, first).await[0].as_bytes(), &last[..]);
     })
     .await;
 }
