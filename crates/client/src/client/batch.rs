@@ -20,7 +20,7 @@ const CONCURRENT: usize = 64;
 #[non_exhaustive]
 pub enum RowOperation {
     /// Reads a row.
-    Get(Get),
+    Get(Box<Get>),
     /// Changes a row.
     Mutation(Mutation),
 }
@@ -84,7 +84,7 @@ impl Table {
             match operation {
                 RowOperation::Get(get) => match get_many::check(&get) {
                     Ok(()) => {
-                        gets.push(get);
+                        gets.push(*get);
                         get_places.push(place);
                     }
                     Err(error) => result = Err(error.at_operation(NAME).at_table(&self.name)),
@@ -132,7 +132,7 @@ impl Table {
 
 impl From<Get> for RowOperation {
     fn from(get: Get) -> Self {
-        Self::Get(get)
+        Self::Get(Box::new(get))
     }
 }
 
