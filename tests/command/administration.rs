@@ -100,6 +100,10 @@ fn regions_are_split_merged_and_not_moved_to_nowhere() {
     run(&["table", "merge", &table.0, "bbb1", "mmm1"]).refused(1, &[&table.0, "in one region"]);
     // Both halves of a split share files until they are compacted, and the master has seen it.
     run(&["table", "compact", &table.0]).done();
+    for action in ["flush", "compact"] {
+        run(&["table", action, &table.0, "--family", "f"]).done();
+        run(&["table", action, &table.0, "--family", "none"]).refused(1, &[&table.0, "none"]);
+    }
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let merged = run(&["table", "merge", &table.0, "aaa1", "mmm1"]);

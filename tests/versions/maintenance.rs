@@ -1,11 +1,13 @@
 //! Flushes and major compactions: the answers of a region server.
 
-use hbase_txn::{Delete, Scan};
+use std::time::{Duration, SystemTime};
+
+use hbase_txn::{ClientErrorKind, Connection, Delete, FamilyDescriptor, Put, Scan, TableName};
 
 use crate::{
     on_each,
     support::{
-        put, rows,
+        eventually, put, rows, says,
         table::{TestTable, plain},
     },
 };
@@ -33,6 +35,76 @@ async fn a_major_compaction_drops_what_was_flushed_and_deleted() {
         assert_eq!(stored().await, 4);
         admin.major_compact_table(name).await.unwrap();
         assert_eq!(stored().await, 0);
+    })
+    .await;
+}
+
+/// Waits until the regions of a table have this many store files, by the reports of their servers.
+async fn await_store_files(connection: &Connection, table: &TableName, files: u32) {
+    let admin = connection.admin();
+    let regions = admin.regions(table).await.unwrap();
+    let is_of_table = |name| regions.iter().any(|found| found.region.name == name);
+    eventually("the store files are reported", async || {
+        let loads = admin.server_loads().await.unwrap();
+        let loads = loads.into_iter().flat_map(|load| load.regions);
+        let counts = loads.filter(|load| is_of_table(load.name.clone()));
+        (counts.map(|load| load.store_files).sum::<u32>() == files).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_family_is_flushed_and_compacted() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let two = |name: TableName| plain(name).with_family(FamilyDescriptor::new("g"));
+        let shared = TestTable::create_on(cluster, "one-family", two, &[]).await;
+        let (name, table) = (&shared.name, shared.of(&connection));
+        for round in ["1", "2"] {
+            let both = Put::new("a").cell("f", "q", round).cell("g", "q", round);
+            table.put(both).await.unwrap();
+            admin.flush_column_family(name, "f").await.unwrap();
+        }
+        await_store_files(&connection, name, 2).await;
+        admin.flush_table(name).await.unwrap();
+        table.put(Put::new("b").cell("g", "q", "v")).await.unwrap();
+        admin.flush_column_family(name, "g").await.unwrap();
+        await_store_files(&connection, name, 4).await;
+        admin.major_compact_column_family(name, "f").await.unwrap();
+        await_store_files(&connection, name, 3).await;
+        for result in [
+            admin.flush_column_family(name, "none").await,
+            admin.major_compact_column_family(name, "none").await,
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
+            says(&error, &["none", &name.to_string()]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn time_of_the_last_major_compaction_is_known() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "compacted", plain, &[]).await;
+        let name = &shared.name;
+        assert_eq!(admin.last_major_compaction_timestamp(name).await.unwrap(), None);
+        shared.of(&connection).put(put("a", "v")).await.unwrap();
+        admin.flush_table(name).await.unwrap();
+        admin.major_compact_table(name).await.unwrap();
+        let of_table = eventually("the compaction is reported", async || {
+            admin.last_major_compaction_timestamp(name).await.unwrap()
+        });
+        let of_table = of_table.await;
+        let age = SystemTime::now().duration_since(of_table).unwrap_or_default();
+        assert!(age < Duration::from_mins(5), "{age:?}");
+        let region = &admin.regions(name).await.unwrap()[0].region;
+        let of_region = admin.last_major_compaction_timestamp_for_region(region);
+        assert_eq!(of_region.await.unwrap(), Some(of_table));
     })
     .await;
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Admin, admin::bad_answer};
 use crate::{
     error::Result,
-    model::{RegionInfo, ServerName},
+    model::{IntoTableName, RegionInfo, ServerName},
     wire::{convert, pb},
 };
 
@@ -256,6 +256,47 @@ impl Admin {
         was(answer.prev_value.first().copied())
     }
 
+    /// Returns the time of a table's oldest store file that a major compaction wrote. `None` if a region
+    /// has no such file. The master knows it from the reports of region servers.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn last_major_compaction_timestamp(
+        &self,
+        table: impl IntoTableName,
+    ) -> Result<Option<SystemTime>> {
+        let table = &table.into_table_name()?;
+        let request = pb::MajorCompactionTimestampRequest {
+            table_name: convert::table_name_message(table),
+        };
+        let answer: pb::MajorCompactionTimestampResponse = self
+            .call("getLastMajorCompactionTimestamp", &request)
+            .await
+            .map_err(|error| error.at_table(table))?;
+        Ok(compaction_time(&answer))
+    }
+
+    /// Returns the same as
+    /// [`last_major_compaction_timestamp`](Self::last_major_compaction_timestamp), of a region.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn last_major_compaction_timestamp_for_region(
+        &self,
+        region: &RegionInfo,
+    ) -> Result<Option<SystemTime>> {
+        let request = pb::MajorCompactionTimestampForRegionRequest {
+            region: convert::region_specifier(region),
+        };
+        let answer: pb::MajorCompactionTimestampResponse = self
+            .call("getLastMajorCompactionTimestampForRegion", &request)
+            .await
+            .map_err(|error| error.at_table(&region.table))?;
+        Ok(compaction_time(&answer))
+    }
+
     async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
         let request = pb::GetClusterStatusRequest {
             options: options.iter().map(|option| (*option).into()).collect(),
@@ -292,6 +333,11 @@ fn moment(milliseconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH
         .checked_add(since)
         .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn compaction_time(answer: &pb::MajorCompactionTimestampResponse) -> Option<SystemTime> {
+    let milliseconds = u64::try_from(answer.compaction_timestamp).ok();
+    milliseconds.filter(|time| *time > 0).map(moment)
 }
 
 /// Returns the previous state of a switch.

@@ -11,7 +11,7 @@ use super::{Admin, pauses::Pauses};
 use crate::{
     cluster::{Attempts, CallKind, Cluster, Operation},
     error::{Effect, Error, ErrorKind, Result},
-    model::{BytesBinary, IntoTableName, RegionInfo, TableName},
+    model::{BytesBinary, IntoBytes, IntoTableName, RegionInfo, TableName},
     rpc::{CallOptions, ServiceKind},
     wire::{
         convert,
@@ -29,6 +29,13 @@ enum Chore {
     MajorCompaction,
 }
 
+/// An operation, and the only family that it is for; all families if there is none.
+#[derive(Clone, Copy, Debug)]
+struct Job<'a> {
+    chore: Chore,
+    family: Option<&'a Bytes>,
+}
+
 impl Admin {
     /// Flushes a table: writes everything that was put before this call to store files.
     ///
@@ -43,7 +50,19 @@ impl Admin {
     /// operation timeout. Some regions may have been flushed then; repeating it is harmless.
     pub async fn flush_table(&self, table: impl IntoTableName) -> Result<()> {
         let table = &table.into_table_name()?;
-        self.maintain_table(Chore::Flush, table).await
+        self.maintain_table(Job::of_all(Chore::Flush), table, self.deadline())
+            .await
+    }
+
+    /// Flushes a column family of a table, as [`flush_table`](Self::flush_table) does all.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`flush_table`](Self::flush_table) does, and
+    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound).
+    pub async fn flush_column_family(&self, table: impl IntoTableName, family: impl IntoBytes) -> Result<()> {
+        let (table, family) = (&table.into_table_name()?, &family.into_bytes());
+        self.maintain_family(Chore::Flush, table, family).await
     }
 
     /// Flushes a region, as [`flush_table`](Self::flush_table) does a table. If the region was
@@ -53,7 +72,8 @@ impl Admin {
     ///
     /// Returns an error as [`flush_table`](Self::flush_table) does.
     pub async fn flush_region(&self, region: &RegionInfo) -> Result<()> {
-        self.maintain_rows(Chore::Flush, region, self.deadline()).await
+        self.maintain_rows(Job::of_all(Chore::Flush), region, self.deadline())
+            .await
     }
 
     /// Compacts a table: waits until a major compaction has rewritten every store file that its
@@ -76,7 +96,24 @@ impl Admin {
     /// servers ignore the request then, without an error.
     pub async fn major_compact_table(&self, table: impl IntoTableName) -> Result<()> {
         let table = &table.into_table_name()?;
-        self.maintain_table(Chore::MajorCompaction, table).await
+        self.maintain_table(Job::of_all(Chore::MajorCompaction), table, self.deadline())
+            .await
+    }
+
+    /// Compacts a column family of a table, as
+    /// [`major_compact_table`](Self::major_compact_table) does all.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`major_compact_table`](Self::major_compact_table) does, and
+    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound).
+    pub async fn major_compact_column_family(
+        &self,
+        table: impl IntoTableName,
+        family: impl IntoBytes,
+    ) -> Result<()> {
+        let (table, family) = (&table.into_table_name()?, &family.into_bytes());
+        self.maintain_family(Chore::MajorCompaction, table, family).await
     }
 
     /// Compacts a region, as [`major_compact_table`](Self::major_compact_table) does a table. If
@@ -86,7 +123,7 @@ impl Admin {
     ///
     /// Returns an error as [`major_compact_table`](Self::major_compact_table) does.
     pub async fn major_compact_region(&self, region: &RegionInfo) -> Result<()> {
-        self.maintain_rows(Chore::MajorCompaction, region, self.deadline())
+        self.maintain_rows(Job::of_all(Chore::MajorCompaction), region, self.deadline())
             .await
     }
 
@@ -107,6 +144,7 @@ impl Admin {
             name: "split point",
             table: &region.table,
             row: &region.start_key,
+            family: None,
             deadline: self.deadline(),
         };
         let (asked, answer): (_, pb::GetRegionInfoResponse) = target
@@ -121,28 +159,40 @@ impl Admin {
         Ok(answer.best_split_row.filter(|_| asked.name == region.name))
     }
 
-    async fn maintain_table(&self, chore: Chore, table: &TableName) -> Result<()> {
+    async fn maintain_family(&self, chore: Chore, table: &TableName, family: &Bytes) -> Result<()> {
         let deadline = self.deadline();
+        let descriptor = self.until(deadline).descriptor(table).await?;
+        if descriptor.family(family).is_none() {
+            let what = format!("the table has no column family {}", BytesBinary(family));
+            let error = Error::new(ErrorKind::FamilyNotFound, what);
+            return Err(error.at_operation(chore.name()).at_table(table));
+        }
+        let family = Some(family);
+        self.maintain_table(Job { chore, family }, table, deadline).await
+    }
+
+    async fn maintain_table(&self, job: Job<'_>, table: &TableName, deadline: Instant) -> Result<()> {
         let regions = self.connection.shared.cluster.regions_of(table, deadline).await?;
         stream::iter(regions.into_iter().map(Ok))
             .try_for_each_concurrent(CONCURRENCY, async |found| {
-                self.maintain_rows(chore, &found.region, deadline).await
+                self.maintain_rows(job, &found.region, deadline).await
             })
             .await
     }
 
     /// Executes the operation on all regions that contain rows of this one now.
-    async fn maintain_rows(&self, chore: Chore, region: &RegionInfo, deadline: Instant) -> Result<()> {
+    async fn maintain_rows(&self, job: Job<'_>, region: &RegionInfo, deadline: Instant) -> Result<()> {
         let mut row = region.start_key.clone();
         loop {
             let target = RegionTarget {
                 cluster: &self.connection.shared.cluster,
-                name: chore.name(),
+                name: job.chore.name(),
                 table: &region.table,
                 row: &row,
+                family: job.family,
                 deadline,
             };
-            let done = match chore {
+            let done = match job.chore {
                 Chore::Flush => target.flush().await?,
                 Chore::MajorCompaction => target.major_compact().await?,
             };
@@ -152,6 +202,12 @@ impl Admin {
             }
             row = done.end_key;
         }
+    }
+}
+
+impl Job<'_> {
+    const fn of_all(chore: Chore) -> Self {
+        Self { chore, family: None }
     }
 }
 
@@ -174,6 +230,8 @@ struct RegionTarget<'a> {
     name: &'static str,
     table: &'a TableName,
     row: &'a Bytes,
+    /// The only family that the operation is for.
+    family: Option<&'a Bytes>,
     deadline: Instant,
 }
 
@@ -196,6 +254,7 @@ impl RegionTarget<'_> {
                     pb::FlushRegionRequest {
                         region,
                         write_flush_wal_marker: Some(true),
+                        family: self.family.cloned(),
                         ..pb::FlushRegionRequest::default()
                     }
                 })
@@ -276,7 +335,7 @@ impl RegionTarget<'_> {
                 pb::CompactRegionRequest {
                     region,
                     major: Some(true),
-                    family: None,
+                    family: self.family.cloned(),
                 }
             })
             .await?;
@@ -300,7 +359,7 @@ impl RegionTarget<'_> {
         let (region, answer): (_, pb::GetStoreFileResponse) = self
             .call("GetStoreFile", CallKind::Read, |region| pb::GetStoreFileRequest {
                 region,
-                family: Vec::new(),
+                family: self.family.cloned().into_iter().collect(),
             })
             .await?;
         Ok((region, answer.store_file.into_iter().collect()))

@@ -2024,6 +2024,18 @@ pub struct DisableReplicationPeerResponse {
     #[prost(uint64, optional, tag = "1")]
     pub proc_id: ::core::option::Option<u64>,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdateReplicationPeerConfigRequest {
+    #[prost(string, required, tag = "1")]
+    pub peer_id: ::prost::alloc::string::String,
+    #[prost(message, required, tag = "2")]
+    pub peer_config: ReplicationPeer,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateReplicationPeerConfigResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListReplicationPeersRequest {
     #[prost(string, optional, tag = "1")]
@@ -2884,6 +2896,21 @@ pub struct ClusterStatus {
     pub master_info_port: ::core::option::Option<i32>,
     #[prost(message, repeated, tag = "11")]
     pub servers_name: ::prost::alloc::vec::Vec<ServerName>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MajorCompactionTimestampRequest {
+    #[prost(message, required, tag = "1")]
+    pub table_name: TableName,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MajorCompactionTimestampForRegionRequest {
+    #[prost(message, required, tag = "1")]
+    pub region: RegionSpecifier,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MajorCompactionTimestampResponse {
+    #[prost(int64, required, tag = "1")]
+    pub compaction_timestamp: i64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SecurityCapabilitiesRequest {}

@@ -1,10 +1,11 @@
 //! `hbase-txn table flush` and `compact`.
 
+use bytes::Bytes;
 use clap::Args;
 use hbase_txn::TableName;
 
 use super::done::print_done;
-use crate::{exit::Outcome, global::Global, progress::Progress};
+use crate::{exit::Outcome, global::Global, progress::Progress, values};
 
 /// Write a table's rows from memory to files, and wait until that is done
 #[derive(Debug, Args)]
@@ -12,6 +13,9 @@ use crate::{exit::Outcome, global::Global, progress::Progress};
 pub(crate) struct Flush {
     /// Table, with its namespace if it has one
     name: TableName,
+    /// Only this column family
+    #[arg(long, value_name = "F", value_parser = values::bytes)]
+    family: Option<Bytes>,
 }
 
 /// Merge the files of each region into one, and wait until that is done
@@ -23,11 +27,18 @@ pub(crate) struct Flush {
 pub(crate) struct Compact {
     /// Table, with its namespace if it has one
     name: TableName,
+    /// Only this column family
+    #[arg(long, value_name = "F", value_parser = values::bytes)]
+    family: Option<Bytes>,
 }
 
 impl Flush {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        global.connect().await?.admin().flush_table(&self.name).await?;
+        let admin = global.connect().await?.admin();
+        match self.family {
+            Some(family) => admin.flush_column_family(&self.name, family).await?,
+            None => admin.flush_table(&self.name).await?,
+        }
         print_done(global, &self.name, "flushed", ("flushed", true))
     }
 }
@@ -39,7 +50,10 @@ impl Compact {
         if let Some(progress) = &progress {
             progress.step("compacting");
         }
-        let compacted = admin.major_compact_table(&self.name).await;
+        let compacted = match self.family {
+            Some(family) => admin.major_compact_column_family(&self.name, family).await,
+            None => admin.major_compact_table(&self.name).await,
+        };
         if let Some(progress) = progress {
             progress.finish();
         }
