@@ -3,6 +3,7 @@
 use hbase_txn::{NamespaceDescriptor, ServerName};
 
 use super::*;
+use crate::{proxy::Proxy, support::connect_by};
 
 #[tokio::test]
 async fn namespaces_come_and_go() {
@@ -98,6 +99,62 @@ async fn unknown_region_server_is_not_decommissioned() {
         assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         says(&error, &["nowhere.invalid"]);
         assert_eq!(admin.decommissioned_region_servers().await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn new_table_has_the_schema_of_another() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let described = |name: TableName| plain(name).with_attribute("MAX_FILESIZE", "10737418240");
+        let shared = TestTable::create_on(cluster, "schema", described, &["g", "p"]).await;
+        shared.of(&connection).put(put("a", "v")).await.unwrap();
+        for (preserve_splits, regions) in [(true, 3), (false, 1)] {
+            let new = unique_name("cloned");
+            admin
+                .clone_table_schema(&shared.name, &new, preserve_splits)
+                .await
+                .unwrap();
+            let mut descriptor = admin.descriptor(&new).await.unwrap();
+            descriptor.name = shared.name.clone();
+            assert_eq!(descriptor, admin.descriptor(&shared.name).await.unwrap());
+            assert_eq!(admin.regions(&new).await.unwrap().len(), regions);
+            assert!(
+                keys(&connection.table(&new).unwrap(), Scan::new())
+                    .await
+                    .is_empty()
+            );
+            let error = admin
+                .clone_table_schema(&shared.name, &new, false)
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::TableExists, "{error}");
+            admin.delete_table(&new).await.unwrap();
+            let error = admin
+                .clone_table_schema(&new, &shared.name, false)
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn regions_that_were_listed_need_no_lookup() {
+    on_each(async |cluster| {
+        let shared = TestTable::create_on(cluster, "listed", plain, &["g", "p"]).await;
+        let proxy = Proxy::new();
+        let connection = connect_by(proxy.clone(), cluster.config()).await;
+        assert_eq!(connection.admin().regions(&shared.name).await.unwrap().len(), 3);
+        let before = proxy.requests("Scan");
+        let table = shared.of(&connection);
+        for row in ["a", "g", "z"] {
+            assert_eq!(table.get(Get::new(row)).await.unwrap(), None);
+        }
+        assert_eq!((proxy.requests("Get"), proxy.requests("Scan")), (3, before));
     })
     .await;
 }

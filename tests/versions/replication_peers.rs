@@ -38,6 +38,20 @@ async fn peers_are_added_switched_and_removed() {
             assert!(found().await.unwrap().enabled);
         }
         shared.of(&connection).put(put("r", "v")).await.unwrap();
+        let mut changed = config.clone().with_namespace("further");
+        changed.bandwidth = Some(1 << 20);
+        for _ in 0..2 {
+            admin.update_replication_peer_config(&id, &changed).await.unwrap();
+            let peer = found().await.unwrap();
+            assert_eq!((peer.enabled, &peer.config), (true, &changed));
+        }
+        let moved = ReplicationPeerConfig::new("127.0.0.1:2:/none").with_endpoint(READS_ONLY);
+        let error = admin
+            .update_replication_peer_config(&id, &moved)
+            .await
+            .unwrap_err();
+        says(&error, &[&id, "updating"]);
+        assert_eq!(found().await.unwrap().config, changed);
         for _ in 0..2 {
             admin.disable_replication_peer(&id).await.unwrap();
             assert!(!found().await.unwrap().enabled);
@@ -48,6 +62,7 @@ async fn peers_are_added_switched_and_removed() {
             admin.remove_replication_peer(&id).await,
             admin.enable_replication_peer(&id).await,
             admin.disable_replication_peer(&id).await,
+            admin.update_replication_peer_config(&id, &config).await,
         ] {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::ReplicationPeerNotFound, "{error}");

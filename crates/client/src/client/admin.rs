@@ -7,6 +7,7 @@ mod permissions;
 mod quotas;
 mod replication_peers;
 mod snapshots;
+mod table_schema;
 mod visibility_labels;
 
 use std::{fmt, time::Duration};
@@ -154,6 +155,8 @@ impl Admin {
 
     /// Returns the regions of a table, in order, as `hbase:meta` has them now. The registry has the region of
     /// `hbase:meta` itself.
+    ///
+    /// It also caches their locations: the first calls of a program need no look-ups after it.
     ///
     /// # Errors
     ///

@@ -42,6 +42,7 @@ started! {
     CreateNamespaceResponse ModifyNamespaceResponse DeleteNamespaceResponse SplitTableRegionResponse
     MergeTableRegionsResponse TruncateTableResponse AddColumnResponse ModifyColumnResponse DeleteColumnResponse
     AddReplicationPeerResponse RemoveReplicationPeerResponse EnableReplicationPeerResponse DisableReplicationPeerResponse
+    UpdateReplicationPeerConfigResponse
 }
 
 impl Started for pb::RestoreSnapshotResponse {

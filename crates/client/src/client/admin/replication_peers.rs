@@ -210,6 +210,38 @@ impl Admin {
         }
     }
 
+    /// Replaces the configuration of a replication peer. Does nothing if it is the same.
+    ///
+    /// Read the configuration with [`replication_peers`](Self::replication_peers), and change it. HBase
+    /// accepts no other cluster key or endpoint.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReplicationPeerNotFound`](ErrorKind::ReplicationPeerNotFound) if it does not exist,
+    /// and an error of the server if it rejects the configuration.
+    pub async fn update_replication_peer_config(
+        &self,
+        id: &str,
+        config: &ReplicationPeerConfig,
+    ) -> Result<()> {
+        let request = pb::UpdateReplicationPeerConfigRequest {
+            peer_id: id.to_owned(),
+            peer_config: config.message(),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::UpdateReplicationPeerConfigResponse>(
+                "UpdateReplicationPeerConfig",
+                &request,
+                deadline,
+            )
+            .await;
+        self.until(deadline)
+            .expect_peer(ended, id, |peer| peer.config == *config)
+            .await
+            .map_err(|error| error.at_operation(format!("updating replication peer {id}")))
+    }
+
     /// Removes a replication peer. Writes that it has not got yet are dropped.
     ///
     /// # Errors
@@ -252,7 +284,7 @@ impl Admin {
             .run::<_, pb::EnableReplicationPeerResponse>("EnableReplicationPeer", &request, deadline)
             .await;
         self.until(deadline)
-            .expect_peer(ended, id, true)
+            .expect_peer(ended, id, |peer| peer.enabled)
             .await
             .map_err(|error| error.at_operation(format!("enabling replication peer {id}")))
     }
@@ -272,21 +304,26 @@ impl Admin {
             .run::<_, pb::DisableReplicationPeerResponse>("DisableReplicationPeer", &request, deadline)
             .await;
         self.until(deadline)
-            .expect_peer(ended, id, false)
+            .expect_peer(ended, id, |peer| !peer.enabled)
             .await
             .map_err(|error| error.at_operation(format!("disabling replication peer {id}")))
     }
 
-    /// Checks the state of a peer if the change was not seen to succeed: the master rejects one that
+    /// Checks a peer if the change was not seen to succeed: the master rejects one that
     /// has nothing to do.
-    async fn expect_peer(&self, ended: Result<Ended>, id: &str, enabled: bool) -> Result<()> {
+    async fn expect_peer(
+        &self,
+        ended: Result<Ended>,
+        id: &str,
+        is_changed: impl Fn(&ReplicationPeer) -> bool,
+    ) -> Result<()> {
         let failed = match ended {
             Ok(Ended::Done) => return Ok(()),
-            Ok(Ended::Forgotten) => Error::new(ErrorKind::Server, "the peer does not have the state"),
+            Ok(Ended::Forgotten) => Error::new(ErrorKind::Server, "the peer does not have the change"),
             Err(error) => as_missing(error),
         };
         match self.replication_peer(id).await {
-            Ok(Some(peer)) if peer.enabled == enabled => Ok(()),
+            Ok(Some(peer)) if is_changed(&peer) => Ok(()),
             _ => Err(failed),
         }
     }
