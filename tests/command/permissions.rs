@@ -1,4 +1,4 @@
-//! `grant`, `revoke`, `user-permission`, on a cluster that checks permissions.
+//! `grant`, `revoke`, `user-permission` and `label`, on a cluster that checks permissions.
 
 use serde_json::{Value, json};
 
@@ -65,4 +65,25 @@ fn permissions_are_granted_listed_and_revoked() {
         [json!({"user": user, "namespace": "default", "permissions": "R"})]
     );
     run(&["revoke", &user, "--namespace", "default"]).done();
+}
+
+#[test]
+fn labels_are_added_and_given_to_users() {
+    let user = unique_name("user");
+    let label = unique_name("label");
+    for _ in 0..2 {
+        run(&["label", "add", &label]).done();
+    }
+    assert!(objects(&["label", "list"]).contains(&json!({"label": label})));
+    assert_eq!(objects(&["label", "auths", &user]), Vec::<Value>::new());
+    let expected = json!({"user": user, "label": label});
+    assert_eq!(
+        objects(&["label", "set-auths", &user, &label]),
+        std::slice::from_ref(&expected)
+    );
+    assert_eq!(objects(&["label", "auths", &user]), [expected]);
+    assert!(run(&["label", "auths", &user]).done().contains(&label));
+    let cleared = objects(&["label", "clear-auths", &user, &label]);
+    assert_eq!(cleared, Vec::<Value>::new());
+    run(&["label", "set-auths", &user, "absent-label"]).refused(1, &["absent-label", &user]);
 }

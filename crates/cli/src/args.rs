@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
-        dev, doctor,
+        dev, doctor, label,
         latch::{self, barrier},
         lock, manual, namespace, permissions, provision, quota, region_server, replication_peer, rows,
         snapshot,
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Grant(permissions::Grant),
     Revoke(permissions::Revoke),
     UserPermission(permissions::UserPermissions),
+    Label(label::Label),
     Quota(quota::Quota),
     Token(token::Token),
     ReplicationPeer(replication_peer::Peer),
@@ -109,6 +110,7 @@ impl Arguments {
             Command::Grant(grant) => grant.run(&global).await,
             Command::Revoke(revoke) => revoke.run(&global).await,
             Command::UserPermission(list) => list.run(&global).await,
+            Command::Label(label) => label.run(&global).await,
             Command::Quota(quota) => quota.run(&global).await,
             Command::Token(token) => token.run(&global).await,
             Command::ReplicationPeer(peer) => peer.run(&global).await,

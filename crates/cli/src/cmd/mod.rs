@@ -7,6 +7,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 mod input_lines;
 mod json_line;
+pub(crate) mod label;
 pub(crate) mod latch;
 pub(crate) mod lock;
 pub(crate) mod manual;
