@@ -103,9 +103,10 @@ pub use hbase_client::{
     QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
     RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RegionScanMetrics, RemoteException,
     ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad,
-    ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment,
-    Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval,
-    ThrottleSettings, ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
+    ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SpaceQuota,
+    SpaceQuotaSettings, SpaceViolationPolicy, SystemEnvironment, Table, TableDescriptor, TableName,
+    TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
+    TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

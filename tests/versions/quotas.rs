@@ -1,8 +1,8 @@
-//! Throttles, on clusters whose servers read changed quotas every second.
+//! Throttles and space quotas, on clusters whose servers read changed quotas every second.
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{QuotaTarget, Throttle, ThrottleInterval, ThrottleType};
+use hbase_txn::{QuotaTarget, SpaceQuota, SpaceViolationPolicy, Throttle, ThrottleInterval, ThrottleType};
 
 use super::*;
 use support::eventually;
@@ -117,6 +117,57 @@ async fn throttles_are_set_listed_and_removed() {
         let nothing = Throttle::new(ThrottleType::ReadSize, 0, ThrottleInterval::Second);
         let error = admin.set_throttle(&targets[0], &nothing).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn space_quotas_are_set_listed_and_removed() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "space", plain, &[]).await;
+        let namespace = format!("ns_{:08x}", fastrand::u32(..));
+        admin.create_namespace(namespace.as_str()).await.unwrap();
+        let on_table = QuotaTarget::Table(shared.name.clone());
+        let own = async |target: &QuotaTarget| {
+            let all = admin.space_quotas().await.unwrap().into_iter();
+            let own = all.filter(|found| found.target == *target);
+            own.map(|found| found.quota).collect::<Vec<_>>()
+        };
+        for target in [&on_table, &QuotaTarget::Namespace(namespace.clone())] {
+            for policy in [
+                SpaceViolationPolicy::Disable,
+                SpaceViolationPolicy::NoWritesCompactions,
+                SpaceViolationPolicy::NoWrites,
+                SpaceViolationPolicy::NoInserts,
+            ] {
+                let quota = SpaceQuota::new(1 << 40, policy);
+                admin.set_space_quota(target, &quota).await.unwrap();
+                assert_eq!(own(target).await, [quota]);
+            }
+            // A target has throttles and a space quota.
+            let throttle = Throttle::new(ThrottleType::ReadSize, 1 << 30, ThrottleInterval::Second);
+            admin.set_throttle(target, &throttle).await.unwrap();
+            admin.remove_throttle(target, None).await.unwrap();
+            assert_eq!(own(target).await.len(), 1);
+            for _ in 0..2 {
+                admin.remove_space_quota(target).await.unwrap();
+                assert_eq!(own(target).await, []);
+            }
+        }
+        admin.delete_namespace(&namespace).await.unwrap();
+        let quota = SpaceQuota::new(1, SpaceViolationPolicy::NoWrites);
+        let of_user = QuotaTarget::User("eve".to_owned());
+        let nothing = SpaceQuota::new(0, SpaceViolationPolicy::NoWrites);
+        for result in [
+            admin.set_space_quota(&of_user, &quota).await,
+            admin.remove_space_quota(&of_user).await,
+            admin.set_space_quota(&on_table, &nothing).await,
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+        }
     })
     .await;
 }

@@ -69,8 +69,9 @@ pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
     IngestEvent, ParallelScanner, PermissionScope, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
     RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation,
-    ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion, Throttle,
-    ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission, Writer, WriterOptions,
+    ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings,
+    SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
+    UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]

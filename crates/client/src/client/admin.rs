@@ -7,6 +7,7 @@ mod permissions;
 mod quotas;
 mod replication_peers;
 mod snapshots;
+mod space_quotas;
 mod table_schema;
 mod visibility_labels;
 
@@ -33,6 +34,7 @@ pub use self::{
     quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
     replication_peers::{ReplicationPeer, ReplicationPeerConfig},
     snapshots::{SnapshotDescription, SnapshotKind},
+    space_quotas::{SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy},
 };
 
 /// The administration of a cluster's tables and regions.

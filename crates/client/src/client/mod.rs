@@ -53,8 +53,8 @@ mod timeline;
 pub use crate::cluster::CallKind;
 pub use admin::{
     Admin, PermissionScope, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig,
-    SnapshotDescription, SnapshotKind, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
-    ThrottleType, UserPermission,
+    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableRegion,
+    Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
 };
 #[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;

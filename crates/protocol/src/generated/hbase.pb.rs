@@ -1579,11 +1579,22 @@ pub struct Throttle {
     pub req_handler_usage_ms: ::core::option::Option<TimedQuota>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpaceQuota {
+    #[prost(uint64, optional, tag = "1")]
+    pub soft_limit: ::core::option::Option<u64>,
+    #[prost(enumeration = "SpaceViolationPolicy", optional, tag = "2")]
+    pub violation_policy: ::core::option::Option<i32>,
+    #[prost(bool, optional, tag = "3", default = "false")]
+    pub remove: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Quotas {
     #[prost(bool, optional, tag = "1", default = "false")]
     pub bypass_globals: ::core::option::Option<bool>,
     #[prost(message, optional, tag = "2")]
     pub throttle: ::core::option::Option<Throttle>,
+    #[prost(message, optional, tag = "3")]
+    pub space: ::core::option::Option<SpaceQuota>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ThrottleRequest {
@@ -1591,6 +1602,11 @@ pub struct ThrottleRequest {
     pub r#type: ::core::option::Option<i32>,
     #[prost(message, optional, tag = "2")]
     pub timed_quota: ::core::option::Option<TimedQuota>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpaceLimitRequest {
+    #[prost(message, optional, tag = "1")]
+    pub quota: ::core::option::Option<SpaceQuota>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetQuotaRequest {
@@ -1602,6 +1618,8 @@ pub struct SetQuotaRequest {
     pub table_name: ::core::option::Option<TableName>,
     #[prost(message, optional, tag = "7")]
     pub throttle: ::core::option::Option<ThrottleRequest>,
+    #[prost(message, optional, tag = "8")]
+    pub space_limit: ::core::option::Option<SpaceLimitRequest>,
     #[prost(string, optional, tag = "9")]
     pub region_server: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -1729,6 +1747,38 @@ impl ThrottleType {
             "ATOMIC_REQUEST_NUMBER" => Some(Self::AtomicRequestNumber),
             "ATOMIC_WRITE_SIZE" => Some(Self::AtomicWriteSize),
             "REQUEST_HANDLER_USAGE_MS" => Some(Self::RequestHandlerUsageMs),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SpaceViolationPolicy {
+    Disable = 1,
+    NoWritesCompactions = 2,
+    NoWrites = 3,
+    NoInserts = 4,
+}
+impl SpaceViolationPolicy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Disable => "DISABLE",
+            Self::NoWritesCompactions => "NO_WRITES_COMPACTIONS",
+            Self::NoWrites => "NO_WRITES",
+            Self::NoInserts => "NO_INSERTS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DISABLE" => Some(Self::Disable),
+            "NO_WRITES_COMPACTIONS" => Some(Self::NoWritesCompactions),
+            "NO_WRITES" => Some(Self::NoWrites),
+            "NO_INSERTS" => Some(Self::NoInserts),
             _ => None,
         }
     }

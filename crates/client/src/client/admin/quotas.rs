@@ -232,15 +232,10 @@ impl Throttle {
 }
 
 impl QuotaTarget {
-    fn request(&self, throttle: pb::ThrottleRequest) -> Result<pb::SetQuotaRequest> {
-        let mut request = pb::SetQuotaRequest {
-            throttle: Some(throttle),
-            ..pb::SetQuotaRequest::default()
-        };
+    /// Adds the target to a request.
+    fn add_to(&self, mut request: pb::SetQuotaRequest) -> Result<pb::SetQuotaRequest> {
         let named = |name: &String| match name.is_empty() {
-            true => Err(Error::invalid(
-                "a throttle of a user or a namespace without a name",
-            )),
+            true => Err(Error::invalid("a quota of a user or a namespace without a name")),
             false => Ok(Some(name.clone())),
         };
         match self {
@@ -260,7 +255,7 @@ impl QuotaTarget {
         Ok(request)
     }
 
-    /// Reads the row and the column of settings. Returns `None` for what has no throttles.
+    /// Reads the row and the column of settings. Returns `None` for what has no quotas.
     fn of(cell: &Cell) -> Result<Option<Self>> {
         let text = |bytes: &[u8]| {
             let text = String::from_utf8(bytes.to_vec());
@@ -329,7 +324,9 @@ impl Admin {
             r#type: Some(throttle.throttle_type.message().into()),
             timed_quota: Some(throttle.message()),
         };
-        self.set_quota(target, request).await.map_err(in_context)
+        self.set_quota(target, of_throttle(request))
+            .await
+            .map_err(in_context)
     }
 
     /// Removes a throttle, or all throttles of the target if `throttle_type` is `None`. Does nothing
@@ -347,7 +344,7 @@ impl Admin {
             r#type: throttle_type.map(|throttle_type| throttle_type.message().into()),
             timed_quota: None,
         };
-        self.set_quota(target, request)
+        self.set_quota(target, of_throttle(request))
             .await
             .map_err(|error| error.at_operation("removing a throttle"))
     }
@@ -360,22 +357,42 @@ impl Admin {
     /// and [`AccessDenied`](crate::ErrorKind::AccessDenied) if the user may not read the table.
     pub async fn throttles(&self) -> Result<Vec<ThrottleSettings>> {
         let in_context = |error: Error| error.at_operation("listing the throttles");
-        let table = self.connection.table(QUOTAS)?;
-        let mut rows = table
-            .with_operation_timeout(self.operation_timeout)
-            .scan(Scan::new().family(SETTINGS))
-            .map_err(in_context)?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next().await.map_err(in_context)? {
-            for cell in row.cells() {
-                found.extend(settings(cell).map_err(in_context)?);
+        for (target, quotas) in self.quotas().await.map_err(in_context)? {
+            let throttle = quotas.throttle.unwrap_or_default();
+            for throttle_type in ThrottleType::ALL {
+                if let Some(quota) = throttle_type.of(&throttle) {
+                    found.push(ThrottleSettings {
+                        target: target.clone(),
+                        throttle: Throttle::of(throttle_type, quota).map_err(in_context)?,
+                    });
+                }
             }
         }
         Ok(found)
     }
 
-    async fn set_quota(&self, target: &QuotaTarget, throttle: pb::ThrottleRequest) -> Result<()> {
-        let request = target.request(throttle)?;
+    /// Returns the contents of `hbase:quota`.
+    pub(super) async fn quotas(&self) -> Result<Vec<(QuotaTarget, pb::Quotas)>> {
+        let table = self.connection.table(QUOTAS)?;
+        let mut rows = table
+            .with_operation_timeout(self.operation_timeout)
+            .scan(Scan::new().family(SETTINGS))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().await? {
+            for cell in row.cells() {
+                if let Some(target) = QuotaTarget::of(cell)? {
+                    let quotas = magic::decode_stored(cell.value.clone());
+                    found.push((target, quotas.map_err(|error| unreadable(&error.to_string()))?));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Changes the quotas of a target.
+    pub(super) async fn set_quota(&self, target: &QuotaTarget, quota: pb::SetQuotaRequest) -> Result<()> {
+        let request = target.add_to(quota)?;
         let changed = self.call_until("SetQuota", &request, self.deadline()).await;
         let in_context = |error: Error| match target {
             QuotaTarget::Table(table) | QuotaTarget::UserTable { table, .. } => error.at_table(table),
@@ -385,25 +402,13 @@ impl Admin {
     }
 }
 
-fn settings(cell: &Cell) -> Result<Vec<ThrottleSettings>> {
-    let Some(target) = QuotaTarget::of(cell)? else {
-        return Ok(Vec::new());
-    };
-    let quotas: pb::Quotas =
-        magic::decode_stored(cell.value.clone()).map_err(|error| unreadable(&error.to_string()))?;
-    let throttle = quotas.throttle.unwrap_or_default();
-    let mut found = Vec::new();
-    for throttle_type in ThrottleType::ALL {
-        if let Some(quota) = throttle_type.of(&throttle) {
-            found.push(ThrottleSettings {
-                target: target.clone(),
-                throttle: Throttle::of(throttle_type, quota)?,
-            });
-        }
+fn of_throttle(throttle: pb::ThrottleRequest) -> pb::SetQuotaRequest {
+    pb::SetQuotaRequest {
+        throttle: Some(throttle),
+        ..pb::SetQuotaRequest::default()
     }
-    Ok(found)
 }
 
-fn unreadable(what: &str) -> Error {
+pub(super) fn unreadable(what: &str) -> Error {
     bad_answer(&format_args!("{QUOTAS} has {what}"))
 }
