@@ -220,6 +220,11 @@ impl ResultScanner {
         Ok(())
     }
 
+    fn count(&mut self, location: &RegionLocation, count: impl Fn(&mut ScanMetrics)) {
+        let region = self.scan.metrics_by_region.then_some(location);
+        self.metrics.count(region, count);
+    }
+
     /// Waits for the answer of the call in flight. Sends a call if there is none.
     ///
     /// # Cancel safety

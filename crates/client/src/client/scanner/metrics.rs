@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::ResultScanner;
 use crate::{
     cluster::RegionLocation,
     model::{RegionInfo, ServerName},
@@ -44,23 +43,21 @@ pub struct RegionScanMetrics {
     pub metrics: ScanMetrics,
 }
 
-impl ResultScanner {
-    /// Counts in the metrics of the scan, and in those of the region if they are collected.
-    pub(super) fn count(&mut self, location: &RegionLocation, count: impl Fn(&mut ScanMetrics)) {
-        count(&mut self.metrics);
-        if !self.scan.metrics_by_region {
+impl ScanMetrics {
+    /// Counts in these, and in those of a region if they are collected.
+    pub(super) fn count(&mut self, region: Option<&RegionLocation>, count: impl Fn(&mut Self)) {
+        count(self);
+        let Some(RegionLocation { region, server, .. }) = region else {
             return;
-        }
-        let (region, server) = (&location.region, &location.server);
-        let all = &mut self.metrics.by_region;
-        match all.last_mut() {
+        };
+        match self.by_region.last_mut() {
             Some(last) if last.region.name == region.name && last.server == *server => {
                 count(&mut last.metrics);
             }
             _ => {
-                let mut metrics = ScanMetrics::default();
+                let mut metrics = Self::default();
                 count(&mut metrics);
-                all.push(RegionScanMetrics {
+                self.by_region.push(RegionScanMetrics {
                     region: region.clone(),
                     server: server.clone(),
                     metrics,
@@ -68,9 +65,7 @@ impl ResultScanner {
             }
         }
     }
-}
 
-impl ScanMetrics {
     /// Counts an answer.
     pub(super) fn add(&mut self, answer: &pb::ScanResponse, block: &CellBlockDecoder) {
         self.calls += 1;
