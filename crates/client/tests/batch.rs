@@ -21,10 +21,10 @@ fn operations() -> Vec<RowOperation> {
     all.chain(rows.map(get)).collect()
 }
 
-async fn numbers(table: &Table) -> Vec<i64> {
+async fn numbers(table: &Table) -> Result<Vec<i64>> {
     let rows = table.get_many((0..OPERATIONS).map(|row| Get::new(row.to_string())));
-    let number = |row: Option<Row>| row.map_or(0, |row| row.get("f", "n").unwrap().unwrap_or(0));
-    rows.await.unwrap().into_iter().map(number).collect()
+    let number = |row: Option<Row>| Ok(row.map_or(Ok(None), |row| row.get("f", "n"))?.unwrap_or(0));
+    rows.await?.into_iter().map(number).collect()
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn operations_whose_answers_are_lost_are_applied_once() {
         for result in results {
             result?;
         }
-        assert_eq!(numbers(&table).await, [1; OPERATIONS]);
+        assert_eq!(numbers(&table).await?, [1; OPERATIONS]);
         Ok(())
     });
 }
@@ -75,7 +75,7 @@ fn dropped_batch_sends_no_further_operations() {
         assert!(sent < OPERATIONS);
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(hbase.calls("Mutate"), sent);
-        let counted: i64 = numbers(&table).await.iter().sum();
+        let counted: i64 = numbers(&table).await?.iter().sum();
         assert_eq!(counted, i64::try_from(sent)?);
         Ok(())
     });
