@@ -81,7 +81,7 @@ impl Table {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
             let answer = client
-                .execute_alone(&location, &self.options, &operation, limit)
+                .execute_alone(&location, &self.options.call, &operation, limit)
                 .await;
             match answer {
                 Ok(row) => {

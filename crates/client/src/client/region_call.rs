@@ -115,7 +115,10 @@ impl Table {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let client = &self.connection.shared;
             let limit = attempts.attempt_limit(&location);
-            match client.execute(&location, &self.options, &operation, limit).await {
+            match client
+                .execute(&location, &self.options.call, &operation, limit)
+                .await
+            {
                 Ok(row) => {
                     attempts.succeed();
                     return Ok(row);

@@ -33,7 +33,14 @@ pub struct Table {
     pub(super) connection: Connection,
     pub(super) name: TableName,
     pub(super) operation_timeout: Duration,
-    pub(super) options: CallOptions,
+    /// Behind a pointer, so that a handle stays small.
+    pub(super) options: Arc<TableOptions>,
+}
+
+/// The options of a handle.
+#[derive(Clone)]
+pub(super) struct TableOptions {
+    pub(super) call: CallOptions,
     /// The durability of writes that must survive a crash.
     durable: Durability,
 }
@@ -50,8 +57,10 @@ impl Connection {
             connection: self.clone(),
             name: name.into_table_name()?,
             operation_timeout: self.config().operation_timeout(),
-            options: CallOptions::default(),
-            durable: Durability::SyncWal,
+            options: Arc::new(TableOptions {
+                call: CallOptions::default(),
+                durable: Durability::SyncWal,
+            }),
         })
     }
 }
@@ -80,7 +89,7 @@ impl Table {
     pub(crate) fn with_durability_of(mut self, descriptor: &TableDescriptor) -> Self {
         let of_table = descriptor.durability();
         if !of_table.is_weak() {
-            self.durable = of_table;
+            Arc::make_mut(&mut self.options).durable = of_table;
         }
         self
     }
@@ -88,7 +97,7 @@ impl Table {
     /// Returns the durability of writes that must survive a crash: at least that of a plain put,
     /// and never weaker than `SYNC_WAL`.
     pub(crate) fn durable(&self) -> Durability {
-        self.durable
+        self.options.durable
     }
 
     /// Requests that cells include [their time of expiry](crate::Cell::expires_at): cells of gets
@@ -117,7 +126,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn with_expiry(mut self) -> Self {
-        self.options.codec = Codec::KeyValueWithTags;
+        Arc::make_mut(&mut self.options).call.codec = Codec::KeyValueWithTags;
         self
     }
 
@@ -144,7 +153,7 @@ impl Table {
     /// ```
     #[must_use]
     pub fn with_request_attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
-        let attributes = Arc::make_mut(&mut self.options.attributes);
+        let attributes = Arc::make_mut(&mut Arc::make_mut(&mut self.options).call.attributes);
         set_attribute(attributes, name.into(), value.into_bytes());
         self
     }
@@ -175,7 +184,10 @@ impl Table {
             let location = attempts.locate().await?;
             let client = &self.connection.shared;
             let limit = attempts.attempt_limit(&location);
-            match client.execute(&location, &self.options, &operation, limit).await {
+            match client
+                .execute(&location, &self.options.call, &operation, limit)
+                .await
+            {
                 Ok(row) => {
                     attempts.succeed();
                     return Ok(row);
@@ -323,7 +335,10 @@ impl Table {
         loop {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
-            match client.execute(&location, &self.options, &operation, limit).await {
+            match client
+                .execute(&location, &self.options.call, &operation, limit)
+                .await
+            {
                 Ok(_) => {
                     attempts.succeed();
                     return Ok(());
@@ -370,7 +385,7 @@ impl Table {
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.connection
             .shared
-            .call(location, &self.options, method, request, limit)
+            .call(location, &self.options.call, method, request, limit)
             .await
     }
 }

@@ -424,7 +424,7 @@ impl Table {
                 let (request, cells) = call::request(&parts);
                 let cluster = &self.connection.shared.cluster;
                 let answer = cluster
-                    .mutate_regions(&first.location, &request, cells, &self.options, limit)
+                    .mutate_regions(&first.location, &request, cells, &self.options.call, limit)
                     .await;
                 answer.and_then(|answer| call::read(&parts, answer))
             }
