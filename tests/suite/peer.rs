@@ -1,9 +1,9 @@
 //! Peers that send what HBase never would: the call fails in time, or the bytes are skipped.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use hbase_txn::{ClientErrorKind, Config, Connection};
+use hbase_txn::{ClientErrorKind, Config, Connection, TlsOptions};
 use prost::Message;
 use rstest::rstest;
 use tokio::{
@@ -321,4 +321,40 @@ async fn server_that_speaks_tls_only_is_named(#[values(true, false)] answers_all
         &error,
         &["TLS", &port.to_string(), "hbase.client.netty.tls.enabled"],
     );
+}
+
+/// A server without TLS that answers an empty token, and closes other connections silently, as HBase
+/// 3.0 does.
+async fn plaintext_only(answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut first = [0; 4];
+            if client.read_exact(&mut first).await.is_ok() && first == *b"HBas" {
+                let _ = client.write_all(answer).await;
+            }
+        }
+    });
+    port
+}
+
+#[rstest]
+#[tokio::test]
+async fn server_that_speaks_no_tls_is_named(
+    #[values(b"\0\0\0\x01\0\0\0\0\0\0\0\0", b"\0\0\0\0\xff\xff\xff\xa8")] answer: &'static [u8],
+) {
+    let port = plaintext_only(answer).await;
+    let trust = Path::new(env!("REPOSITORY")).join("crates/client/src/tls/fixtures/trust.p12");
+    let config = Config::from_uri(&format!("hbase+rpc://127.0.0.1:{port}")).unwrap();
+    let config = config.with_tls(Some(TlsOptions::new(trust, "changeit")));
+    let connect = Connection::builder(config.with_operation_timeout(DEADLINE)).connect();
+    let error = within(DEADLINE, connect).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
+    let parts = [
+        "does not speak TLS",
+        "hbase.server.netty.tls.enabled",
+        "attempt 1",
+    ];
+    says(&error, &parts);
 }

@@ -168,6 +168,18 @@ impl CallError {
         Self::Dial(Arc::new(error))
     }
 
+    /// Returns whether the server closed the connection before it answered.
+    pub(super) fn is_hang_up(&self) -> bool {
+        match self {
+            Self::Lost { .. } => true,
+            Self::Dial(error) => matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            ),
+            _ => false,
+        }
+    }
+
     /// Returns how the call may be repeated, and the possible effect of a write that failed in this
     /// way.
     pub(crate) fn classify(&self) -> Classification {

@@ -14,16 +14,21 @@ use tokio::time::{Instant, timeout};
 #[cfg(feature = "kerberos")]
 use super::sasl::{Authenticator, cluster_id};
 use super::{
+    authentication_probe,
     call_error::CallError,
     connection::{Answer, RpcConnection},
     connector::{Connector, DialTarget, Io, ServiceKind},
+    tls_probe,
 };
 use crate::{
     config::Config,
-    wire::{cell_block::Codec, compression::Compression, connection_header::Header, ping},
+    wire::{cell_block::Codec, compression::Compression, connection_header::Header, frame::FrameError, ping},
 };
 #[cfg(feature = "tls")]
-use crate::{config::TlsKeys, tls::TlsClient};
+use crate::{
+    config::TlsKeys,
+    tls::{TlsClient, TlsFailure},
+};
 
 /// The exception that a ping with cells gets if its cells were read.
 const NO_REGION: &str = "org.apache.hadoop.hbase.NotServingRegionException";
@@ -173,6 +178,22 @@ impl Dialler {
         timeout(self.connect_timeout, cluster_id(&mut stream))
             .await
             .ok()?
+    }
+
+    /// Returns the reason why a server hangs up, if a new connection shows it.
+    pub(super) async fn why_it_hangs_up(&self, target: &DialTarget, deadline: Instant) -> Option<CallError> {
+        if !self.has_tls() && tls_probe::is_spoken(&*self.connector, target, deadline).await {
+            let cause = Arc::new(FrameError::Tls);
+            return Some(CallError::Garbled { sent: false, cause });
+        }
+        #[cfg(feature = "tls")]
+        if self.has_tls() && authentication_probe::is_answered(self.connector.connect(target), deadline).await
+        {
+            return Some(CallError::Tls(Arc::new(TlsFailure::not_spoken(&TlsKeys::HBASE))));
+        }
+        let requires_more =
+            self.is_simple() && authentication_probe::is_required(self.connect(target), deadline).await;
+        requires_more.then_some(CallError::AuthenticationRequired)
     }
 
     /// Opens a stream to a server, with TLS if the client has it.

@@ -9,7 +9,7 @@
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
 //! | `sasl` | authentication, and the protection of what follows |
-//! | `authentication_probe` | whether a server that hangs up requires authentication |
+//! | `authentication_probe` | whether a server that hangs up requires authentication, or no TLS |
 //! | `tls_probe` | whether a server that hangs up speaks TLS |
 //! | `call_error` | the failures of one call, and whether it may have been applied |
 //! | `remote_exception` | the meaning of each Java exception |

@@ -22,12 +22,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 #[cfg(all(feature = "kerberos", feature = "zookeeper"))]
 use super::sasl::QuorumLogin;
 use super::{
-    authentication_probe,
     call_error::CallError,
     connection::{AttemptLimit, RpcConnection},
     connector::{Connector, DialTarget, ServiceKind},
     dialler::Dialler,
-    tls_probe,
 };
 use crate::{
     config::{Config, HostPort},
@@ -195,7 +193,7 @@ impl RpcClient {
         }
         let connection = match timeout_at(deadline, self.usable_connection(&mut line, repeatable)).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error @ CallError::Lost { .. })) => {
+            Ok(Err(error)) if error.is_hang_up() => {
                 let reason = self.why_it_hangs_up(&line.target, deadline).await;
                 return Err(reason.unwrap_or(error));
             }
@@ -255,21 +253,10 @@ impl RpcClient {
         target: &'a DialTarget,
         deadline: Instant,
     ) -> BoxFuture<'a, Option<CallError>> {
-        Box::pin(async move {
-            if self.has_heard.load(Ordering::Relaxed) {
-                return None;
-            }
-            if !self.dialler.has_tls()
-                && tls_probe::is_spoken(&*self.dialler.connector, target, deadline).await
-            {
-                let cause = Arc::new(frame::FrameError::Tls);
-                return Some(CallError::Garbled { sent: false, cause });
-            }
-            let dialled = self.dialler.connect(target);
-            let requires_more =
-                self.dialler.is_simple() && authentication_probe::is_required(dialled, deadline).await;
-            requires_more.then_some(CallError::AuthenticationRequired)
-        })
+        match self.has_heard.load(Ordering::Relaxed) {
+            true => Box::pin(async { None }),
+            false => Box::pin(self.dialler.why_it_hangs_up(target, deadline)),
+        }
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections.

@@ -42,6 +42,23 @@ impl TlsFailure {
         )
     }
 
+    /// Creates the failure of a server without TLS.
+    pub(crate) fn not_spoken(keys: &TlsKeys) -> Self {
+        let TlsKeys {
+            enabled,
+            method,
+            enabled_on_servers,
+            ..
+        } = keys;
+        Self::new(
+            ErrorKind::Protocol,
+            "the server does not speak TLS",
+            format!(
+                "enable it on the servers ({enabled_on_servers}), or switch it off here ({enabled}, {method})"
+            ),
+        )
+    }
+
     pub(super) fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = hint.into();
         self
@@ -64,22 +81,13 @@ impl TlsFailure {
 
     fn of(error: &RustlsError, peer: &Peer) -> Option<Self> {
         let TlsKeys {
-            enabled,
             enabled_protocols,
             cipher_suites,
-            method,
-            enabled_on_servers,
             key_store_on_servers,
             ..
         } = peer.keys;
         Some(match error {
-            RustlsError::InvalidMessage(_) => Self::new(
-                ErrorKind::Protocol,
-                "the server does not speak TLS",
-                format!(
-                    "enable it on the servers ({enabled_on_servers}), or switch it off here ({enabled}, {method})"
-                ),
-            ),
+            RustlsError::InvalidMessage(_) => Self::not_spoken(peer.keys),
             RustlsError::InvalidCertificate(error) => Self::of_certificate(error, peer),
             RustlsError::NoCertificatesPresented => Self::new(
                 ErrorKind::AuthenticationFailed,
