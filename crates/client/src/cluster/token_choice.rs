@@ -18,10 +18,7 @@ pub(super) fn token_of_cluster<'a>(
 ) -> Result<Option<&'a DelegationToken>> {
     let tokens = config.delegation_tokens();
     let token = match (cluster_id, tokens) {
-        (Some(id), _) => {
-            let of_cluster = tokens.iter().filter(|token| token.cluster_id() == id);
-            of_cluster.max_by_key(|token| token.expires())
-        }
+        (Some(id), _) => DelegationToken::latest(tokens, id),
         (None, [token]) => Some(token),
         (None, _) => {
             return Err(Error::invalid_config(

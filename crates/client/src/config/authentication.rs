@@ -1,10 +1,12 @@
 //! How a [`Config`] authenticates, and protects messages afterwards.
 
+use std::path::{Path, PathBuf};
+
 use super::{
-    Config,
+    Config, TokenFile,
     security::{Kerberos, Protection},
 };
-use crate::model::DelegationToken;
+use crate::{error::Result, model::DelegationToken};
 
 impl Config {
     /// Returns how the client authenticates by Kerberos. `None` means SIMPLE authentication.
@@ -34,12 +36,39 @@ impl Config {
     /// cluster is read from ZooKeeper. By `hbase+rpc://` only servers from 2.6 on report it; for older ones
     /// set the one token that they issued.
     ///
-    /// The methods that read files also read the tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
-    /// names, if `hbase.security.authentication` is `kerberos`.
+    /// Tokens expire. [`with_token_file`](Self::with_token_file) sets tokens that can be replaced while
+    /// the client is connected.
     #[must_use]
     pub fn with_delegation_tokens(mut self, tokens: impl IntoIterator<Item = DelegationToken>) -> Self {
         self.security.tokens = tokens.into_iter().collect();
+        self.security.token_file = None;
         self
+    }
+
+    /// Returns the file that the client reads its delegation tokens from.
+    #[must_use]
+    pub fn token_file(&self) -> Option<&Path> {
+        self.security.token_file.as_deref()
+    }
+
+    /// Sets the delegation tokens of a file. The default is none.
+    ///
+    /// The client reads the file again before it authenticates a connection by a token. If another
+    /// token of the cluster is written to the file before the former one expires, no call fails. If the
+    /// file cannot be read, or has no token of the cluster any more, the former token stays in use.
+    ///
+    /// The methods that read files also call this method with the file that `HADOOP_TOKEN_FILE_LOCATION`
+    /// names, if `hbase.security.authentication` is `kerberos`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`TokenFile::read`] does.
+    pub fn with_token_file(self, path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let file = TokenFile::read(&path)?;
+        let mut config = self.with_delegation_tokens(file.tokens().iter().cloned());
+        config.security.token_file = Some(path);
+        Ok(config)
     }
 
     /// Returns the protections of messages that the client accepts. The first one that the server

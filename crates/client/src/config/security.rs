@@ -200,6 +200,8 @@ pub(super) struct Security {
     pub(super) aes: bool,
     pub(super) effective_user: Option<String>,
     pub(super) tokens: Vec<DelegationToken>,
+    /// The file that the tokens are from.
+    pub(super) token_file: Option<PathBuf>,
 }
 
 impl Default for Security {
@@ -211,6 +213,7 @@ impl Default for Security {
             aes: false,
             effective_user: None,
             tokens: Vec::new(),
+            token_file: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     env,
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -75,12 +75,18 @@ impl TokenFile {
     ///
     /// Returns an error as [`read`](Self::read) does.
     pub fn from_env() -> Result<Option<Self>> {
-        match env::var_os(LOCATION).filter(|path| !path.is_empty()) {
-            Some(path) => Self::read(Path::new(&path))
+        match Self::location() {
+            Some(path) => Self::read(path)
                 .map(Some)
                 .map_err(|error| error.with_hint(format!("{LOCATION} names the file"))),
             None => Ok(None),
         }
+    }
+
+    /// Returns the file that the environment variable names.
+    pub(super) fn location() -> Option<PathBuf> {
+        let path = env::var_os(LOCATION)?;
+        (!path.is_empty()).then(|| path.into())
     }
 
     /// Reads the contents of a file.

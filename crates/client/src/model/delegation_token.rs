@@ -27,6 +27,12 @@ pub struct DelegationToken {
 }
 
 impl DelegationToken {
+    /// Returns the token of a cluster that expires last.
+    pub(crate) fn latest<'a>(tokens: &'a [Self], cluster_id: &str) -> Option<&'a Self> {
+        let of_cluster = tokens.iter().filter(|token| token.cluster_id == cluster_id);
+        of_cluster.max_by_key(|token| token.expiration_date)
+    }
+
     /// Returns the id of the cluster that issued it.
     #[must_use]
     pub fn cluster_id(&self) -> &str {

@@ -43,6 +43,7 @@ impl Site {
         });
         if let Some(file) = TokenFile::from_env()? {
             security.tokens = file.tokens().to_vec();
+            security.token_file = TokenFile::location();
         }
         security.fallback_to_simple = self.is_true("hbase.ipc.client.fallback-to-simple-auth-allowed")?;
         if let Some(list) = self.text(PROTECTION)? {

@@ -1,7 +1,8 @@
 //! How connections of a client are authenticated.
 
 use std::{
-    sync::{Arc, OnceLock},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -10,6 +11,7 @@ use hbase_gssapi::{Credentials, Keytab};
 use prost::Message;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    task::spawn_blocking,
     time::timeout,
 };
 
@@ -26,7 +28,7 @@ use super::{
     stream::SaslStream,
 };
 use crate::{
-    config::{Config, Kerberos, Protection, TicketSource},
+    config::{Config, Kerberos, Protection, TicketSource, TokenFile},
     environment::Environment,
     error::RemoteException,
     model::DelegationToken,
@@ -46,6 +48,7 @@ pub(in crate::rpc) struct Authenticator {
     kerberos: Option<(Kerberos, Credentials)>,
     /// The token of the cluster, which takes precedence over Kerberos.
     token: OnceLock<TokenLogin>,
+    token_file: Option<PathBuf>,
     protection: Vec<Protection>,
     fallback_to_simple: bool,
     aes: bool,
@@ -57,8 +60,32 @@ pub(in crate::rpc) struct Authenticator {
 /// A delegation token, and the random numbers for its nonces.
 #[derive(Debug)]
 struct TokenLogin {
-    token: DelegationToken,
+    token: Mutex<DelegationToken>,
+    /// The file that may have a later token.
+    file: Option<PathBuf>,
     environment: Arc<dyn Environment>,
+}
+
+impl TokenLogin {
+    /// Returns the token for a new connection. Reads the file, which may have another one now.
+    async fn token(&self) -> DelegationToken {
+        let known = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = self.file.clone() else {
+            return known().clone();
+        };
+        let read = spawn_blocking(|| TokenFile::read(path)).await;
+        let mut known = known();
+        match read {
+            Ok(Ok(file)) => match DelegationToken::latest(file.tokens(), known.cluster_id()) {
+                Some(token) => known.clone_from(token),
+                None => tracing::warn!("the token file has no token of the cluster any more"),
+            },
+            Ok(Err(error)) => tracing::warn!(%error, "the former delegation token stays in use"),
+            // The runtime is shutting down.
+            Err(_) => {}
+        }
+        known.clone()
+    }
 }
 
 /// An authenticated stream, and the bytes that it begins with.
@@ -81,6 +108,7 @@ impl Authenticator {
         Some(Self {
             kerberos,
             token: OnceLock::new(),
+            token_file: config.token_file().map(Path::to_owned),
             protection: config.protection().to_vec(),
             fallback_to_simple: config.fallback_to_simple(),
             aes: config.aes(),
@@ -92,7 +120,11 @@ impl Authenticator {
 
     /// Sets the token of the cluster, once.
     pub(in crate::rpc) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
-        self.token.get_or_init(|| TokenLogin { token, environment });
+        self.token.get_or_init(|| TokenLogin {
+            token: Mutex::new(token),
+            file: self.token_file.clone(),
+            environment,
+        });
     }
 
     /// Returns how the client authenticates to ZooKeeper. Returns `None` without Kerberos.
@@ -178,13 +210,14 @@ impl Authenticator {
     ) -> Result<(Box<dyn Io>, Accepted), CallError> {
         let mut nonce = [0; 24];
         login.environment.fill_random(&mut nonce);
-        let mechanism = Digest::new(&login.token, base64(&nonce), self.protection.clone());
+        let token = login.token().await;
+        let mechanism = Digest::new(&token, base64(&nonce), self.protection.clone());
         match negotiate(&mut stream, Box::new(mechanism)).await {
             Ok(accepted) => Ok((stream, accepted)),
             Err(error) => Err(match refusal(&error) {
                 Some(exception) => CallError::from(AuthenticationError::TokenRefused {
                     exception,
-                    user: login.token.user().to_owned(),
+                    user: token.user().to_owned(),
                 }),
                 None => error,
             }),
