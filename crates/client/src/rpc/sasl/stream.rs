@@ -36,7 +36,7 @@ pub(super) struct SaslStream<S> {
     layer: Option<Box<dyn SecurityLayer>>,
     /// The maximum size of a wrapped message of the server.
     max_wrapped: usize,
-    /// Whether the server has sent anything but an error.
+    /// Whether the server has sent anything but an error under the layer.
     is_accepted: bool,
     /// Whether a message could not be read. Nothing behind it may be read either.
     is_broken: bool,
@@ -63,10 +63,11 @@ impl<S: Io> SaslStream<S> {
     }
 
     /// Replaces the layer between two messages. Returns the number of bytes that came in too early,
-    /// under the old layer or none.
+    /// under the old layer. The server may refuse the connection header only now.
     pub(super) fn set_layer(&mut self, layer: Box<dyn SecurityLayer>) -> usize {
         self.layer = Some(layer);
-        self.plain.len() + self.received.len()
+        self.is_accepted = false;
+        self.plain.len()
     }
 
     /// Takes the contents of the next message, or all bytes if there is no layer. Returns `None` if

@@ -171,3 +171,27 @@ async fn refusal_of_the_connection_is_read_although_it_is_not_wrapped() {
     let behind = [wrapped(&[b"answer"]), refusal.to_vec()].concat();
     read(&behind, true).await.unwrap_err();
 }
+
+/// HBase 2.5.12 refuses a user after it has sent the keys for AES.
+#[tokio::test]
+async fn refusal_behind_the_keys_is_read_although_it_is_not_wrapped() {
+    let refusal = server_side::refusal(u32::MAX, "a.AccessDeniedException", "no");
+    let keys = wrapped(&[b"keys"]);
+    for is_early in [true, false] {
+        let (ours, mut socket) = duplex(1 << 10);
+        let mut client = SaslStream::new(ours, Some(Box::<Numbered>::default()), LIMIT);
+        let (first, second) = match is_early {
+            true => ([&keys[..], &refusal].concat(), vec![]),
+            false => (keys.clone(), refusal.to_vec()),
+        };
+        socket.write_all(&first).await.unwrap();
+        let mut read = [0; 4];
+        client.read_exact(&mut read).await.unwrap();
+        assert_eq!(client.set_layer(Box::<Numbered>::default()), 0);
+        socket.write_all(&second).await.unwrap();
+        drop(socket);
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, refusal);
+    }
+}
