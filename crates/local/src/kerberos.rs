@@ -94,6 +94,9 @@ pub(super) fn core_site() -> Properties {
         ("ipc.client.fallback-to-simple-auth-allowed", "true".into()),
         // Without it every user may act as any other.
         ("hadoop.security.authorization", "true".into()),
+        // One user may act as one other.
+        ("hadoop.proxyuser.alice.hosts", "127.0.0.1".into()),
+        ("hadoop.proxyuser.alice.users", "bob".into()),
     ])
 }
 

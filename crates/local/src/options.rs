@@ -139,7 +139,7 @@ impl BootOptions {
     }
 
     /// Servers and clients authenticate each other with Kerberos: starts a KDC with principals for
-    /// the servers, the current user, `alice` and `bob`, and a keytab with the keys of all. Clients
+    /// the servers, the current user, `alice` and `bob`, and a keytab with the keys of all. `alice` may act as `bob`. Clients
     /// need the [environment](super::ClusterStatus::environment) of the cluster. The property
     /// `hbase.rpc.protection` sets what is signed and encrypted; the default is `authentication`.
     /// HDFS and ZooKeeper stay without Kerberos. A cluster has it from its first boot on.

@@ -87,7 +87,7 @@ struct Up {
     #[arg(long)]
     authorization: bool,
     /// Authenticate servers and clients with Kerberos: starts a KDC, and prints the environment that
-    /// clients need to stderr. The keytab has the current user, alice and bob
+    /// clients need to stderr. The keytab has the current user, alice, who may act as bob, and bob
     #[arg(long)]
     kerberos: bool,
     /// What Kerberos signs and encrypts: authentication, integrity or privacy, or a list of them
