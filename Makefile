@@ -11,7 +11,7 @@ help:
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
 	@echo "make scale   100,000 regions on 1,000 servers, which all move, and a cold start of 500 clients, in virtual time (SCALE_REGIONS, SCALE_SERVERS, SCALE_CLIENTS)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
-	@echo "make test-secure  clusters with Kerberos and TLS, of each release and with each protection, in full; tickets that end for five minutes"
+	@echo "make test-secure  clusters with Kerberos and TLS, of each release and with each protection, in full; tickets and tokens that expire for five minutes each"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
 	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"

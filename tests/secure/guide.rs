@@ -12,13 +12,12 @@ use std::{
 use hbase_client::low_level::site_properties;
 use hbase_local::LocalCluster;
 use hbase_txn::{
-    ClientErrorKind, Connection, Get, Outcome, PartitionedTable, Permission, PermissionScope, TableName,
-    UserPermission,
+    ClientErrorKind, Get, Outcome, PartitionedTable, Permission, PermissionScope, TableName, UserPermission,
 };
 use tempfile::TempDir;
 
 use super::{
-    Cluster, client_site, connect, keytab_of, on_those,
+    Cluster, client_site, config_of, connect, on_guarded,
     support::{eventually, put, says},
     transaction,
 };
@@ -113,27 +112,6 @@ impl<'c> Guide<'c> {
     }
 }
 
-/// Runs a test on all clusters that the guide describes.
-#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
-async fn on_guarded(part: impl AsyncFn(&Cluster)) {
-    let checks = |cluster: &Cluster| {
-        let local = LocalCluster::new(&cluster.status.name).unwrap();
-        let site = fs::read_to_string(local.folder().join("conf/hbase-site.xml")).unwrap();
-        cluster.status.ports.contains_key("kdc") && site.contains("AccessController")
-    };
-    on_those(checks, "--kerberos --authorization", part).await;
-}
-
-/// Connects as a user whose key is in the cluster's keytab.
-async fn as_user(cluster: &Cluster, user: &str) -> Connection {
-    let config = cluster.config();
-    let (file, principal) = keytab_of(&config);
-    let (_, realm) = principal.rsplit_once('@').unwrap();
-    let kerberos = config.kerberos().unwrap().clone();
-    let kerberos = kerberos.with_keytab(file, format!("{user}@{realm}"));
-    connect(config.with_kerberos(Some(kerberos))).await.unwrap()
-}
-
 #[tokio::test]
 async fn guide_is_true_of_its_cluster_and_its_commands_run() {
     on_guarded(async |cluster| {
@@ -184,7 +162,7 @@ async fn guide_is_true_of_its_cluster_and_its_commands_run() {
 async fn permissions_are_needed(cluster: &Cluster) {
     let name: TableName = TABLE.parse().unwrap();
     let admin = cluster.connect().await.admin();
-    let alice = as_user(cluster, "alice").await;
+    let alice = connect(config_of(cluster, "alice")).await.unwrap();
     let scope = PermissionScope::table(&name).unwrap();
     let set = async |permissions: &[Permission]| {
         let granted = UserPermission::new("alice", scope.clone(), permissions.iter().copied());

@@ -35,14 +35,14 @@ use super::{
 };
 
 /// Enough for a call that waits until the KDC answers again.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The calls that are made at the same time.
 const WORKERS: usize = 8;
 
 /// Ends each connection after one to three seconds, and counts them.
 #[derive(Clone, Debug, Default)]
-struct ShortConnections {
-    dials: Arc<AtomicUsize>,
+pub(super) struct ShortConnections {
+    pub(super) dials: Arc<AtomicUsize>,
 }
 
 impl Connector for ShortConnections {
@@ -94,7 +94,7 @@ impl AsyncWrite for Limited {
 }
 
 /// Fails unless tickets end soon.
-fn needs_short_tickets() {
+pub(super) fn needs_short_tickets() {
     let files = env::var("KRB5_CONFIG").unwrap_or_default();
     let first = files.split(':').next().unwrap_or_default();
     let text = fs::read_to_string(first).unwrap_or_default();
@@ -105,7 +105,7 @@ fn needs_short_tickets() {
 }
 
 /// Returns a time of the long form, or of the short one.
-fn long_or(long: u64, short: u64) -> Duration {
+pub(super) fn long_or(long: u64, short: u64) -> Duration {
     Duration::from_secs(if env::var_os("HBASE_TXN_TEST_LONG").is_some() {
         long
     } else {
@@ -115,7 +115,7 @@ fn long_or(long: u64, short: u64) -> Duration {
 
 /// Writes and reads rows until the time is over. Each call may be sent again, and none may fail.
 /// Returns the number of calls, and the longest time of one.
-async fn load(table: &Table, time: Duration) -> (usize, Duration) {
+pub(super) async fn load(table: &Table, time: Duration) -> (usize, Duration) {
     let until = Instant::now() + time;
     let workers = (0..WORKERS).map(async |worker| {
         let (row, mut calls, mut longest) = (format!("xxx{worker}"), 0, Duration::ZERO);

@@ -10,18 +10,23 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod guide;
+mod impersonation;
+mod java;
 mod kerberos;
 mod lifetime;
 mod refusals;
 mod tampering;
 mod tls;
 mod tls_refusals;
+mod token_lifetime;
 mod tokens;
 mod work;
 
 use std::fs;
 
+use hbase_local::LocalCluster;
 use hbase_txn::{Config, Connection, PartitionedTable, Result, TicketSource, Transaction};
 
 use support::{Cluster, on_all, put, says, secure};
@@ -35,6 +40,15 @@ async fn on_kerberos(part: impl AsyncFn(&Cluster)) {
         part,
     )
     .await;
+}
+
+/// Runs a test on all clusters with Kerberos that check permissions concurrently.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
+async fn on_guarded(part: impl AsyncFn(&Cluster)) {
+    let checks = |cluster: &Cluster| {
+        cluster.status.ports.contains_key("kdc") && server_site(cluster).contains("AccessController")
+    };
+    on_those(checks, "--kerberos --authorization", part).await;
 }
 
 /// Runs a test on all clusters whose client configuration has this setting concurrently.
@@ -52,6 +66,12 @@ async fn on_those(filter: impl Fn(&Cluster) -> bool, option: &str, part: impl As
 /// Returns the text of the `hbase-site.xml` that clients of the cluster have.
 fn client_site(cluster: &Cluster) -> String {
     fs::read_to_string(cluster.conf_dir().unwrap().join("hbase-site.xml")).unwrap()
+}
+
+/// Returns the text of the `hbase-site.xml` of the cluster's servers.
+fn server_site(cluster: &Cluster) -> String {
+    let local = LocalCluster::new(&cluster.status.name).unwrap();
+    fs::read_to_string(local.folder().join("conf/hbase-site.xml")).unwrap()
 }
 
 fn transaction(table: &PartitionedTable) -> Transaction {
@@ -79,4 +99,14 @@ fn keytab_of(config: &Config) -> (String, String) {
         TicketSource::Keytab { file, principal } => (file.display().to_string(), principal.clone()),
         other => panic!("no keytab but {other:?}"),
     }
+}
+
+/// Returns the settings of a client for a user whose key is in the cluster's keytab.
+fn config_of(cluster: &Cluster, user: &str) -> Config {
+    let config = cluster.config();
+    let (file, principal) = keytab_of(&config);
+    let (_, realm) = principal.rsplit_once('@').unwrap();
+    let kerberos = config.kerberos().unwrap().clone();
+    let kerberos = kerberos.with_keytab(file, format!("{user}@{realm}"));
+    config.with_kerberos(Some(kerberos))
 }

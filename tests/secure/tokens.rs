@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use hbase_client::low_level::pb::TokenIdentifier;
 use hbase_local::HBaseVersion;
-use hbase_txn::{ClientErrorKind, DelegationToken, Get, Protection, Put, TokenFile, TokenFileFormat};
+use hbase_txn::{ClientErrorKind, DelegationToken, Protection, TokenFile, TokenFileFormat};
 use prost::Message;
 
 use super::*;
@@ -74,6 +74,14 @@ fn forged(token: &DelegationToken, change: impl FnOnce(&mut Parts)) -> Delegatio
     parts.token()
 }
 
+pub(super) fn with_wrong_password(token: &DelegationToken) -> DelegationToken {
+    forged(token, |parts| parts.password[0] ^= 1)
+}
+
+pub(super) fn expired(token: &DelegationToken) -> DelegationToken {
+    forged(token, |parts| parts.identifier.expiration_date = Some(1_000))
+}
+
 async fn refused(config: Config, kind: ClientErrorKind, parts: &[&str]) {
     let attempt = async {
         let connection = connect(config.with_operation_timeout(DEADLINE)).await?;
@@ -110,19 +118,13 @@ async fn token_authenticates_its_user_under_every_protection() {
 }
 
 #[tokio::test]
-async fn requests_and_answers_of_3_mb_are_whole_by_token() {
+async fn large_requests_and_answers_are_whole_by_token() {
     on_kerberos(async |cluster| {
         let token = obtain(cluster).await;
         let table = TestTable::create_on(cluster, "large_by_token", support::table::plain, &[]).await;
-        let cell: Vec<u8> = (0..3 << 20).map(|byte: u32| (byte >> 3) as u8).collect();
         for config in protections(cluster) {
-            let connection = connect(by_token(config, token.clone())).await.unwrap();
-            let rows = table.of(&connection);
-            rows.put(Put::new("row").cell("f", "q", cell.clone()))
-                .await
-                .unwrap();
-            let row = rows.get(Get::new("row")).await.unwrap().unwrap();
-            assert!(*row.value("f", "q").unwrap() == cell);
+            let config = by_token(config, token.clone()).with_max_cell_size(usize::MAX);
+            work::large(&connect(config).await.unwrap(), &table).await;
         }
     })
     .await;
@@ -209,16 +211,22 @@ async fn token_of_the_cluster_is_chosen_by_its_id() {
 async fn refused_tokens_are_named_with_what_to_do() {
     on_kerberos(async |cluster| {
         let token = obtain(cluster).await;
-        let wrong_password = forged(&token, |parts| parts.password[0] ^= 1);
         let realm = token.user().rsplit_once('@').unwrap().1;
         let root = format!("root@{realm}");
         let other_user = forged(&token, |parts| parts.identifier.username = root.into());
-        let expired = forged(&token, |parts| parts.identifier.expiration_date = Some(1_000));
         let unknown_key = forged(&token, |parts| parts.identifier.key_id = 4711);
         for (token, reason, hint) in [
-            (wrong_password, "", "its password is wrong or altered"),
+            (
+                with_wrong_password(&token),
+                "",
+                "its password is wrong or altered",
+            ),
             (other_user, "", "its password is wrong or altered"),
-            (expired, "Token has expired", "hbase.auth.token.max.lifetime"),
+            (
+                expired(&token),
+                "Token has expired",
+                "hbase.auth.token.max.lifetime",
+            ),
             (unknown_key, "Unknown master key", "so old that its key is gone"),
         ] {
             let user = token.user().to_owned();
@@ -227,6 +235,32 @@ async fn refused_tokens_are_named_with_what_to_do() {
             let kind = ClientErrorKind::AuthenticationFailed;
             refused(config, kind, &[&refusal, reason, "obtain a new token", hint]).await;
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn token_that_is_written_to_the_file_later_is_used() {
+    on_kerberos(async |cluster| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let token = obtain(cluster).await;
+        let write = |token| {
+            TokenFile::new([token])
+                .write(&path, TokenFileFormat::Protobuf)
+                .unwrap()
+        };
+        write(expired(&token));
+        let config = cluster
+            .config()
+            .with_kerberos(None)
+            .with_token_file(&path)
+            .unwrap();
+        let kind = ClientErrorKind::AuthenticationFailed;
+        refused(config.clone(), kind, &["Token has expired"]).await;
+        write(token);
+        let (_, method) = who_am_i(&connect(config).await.unwrap()).await.unwrap();
+        assert_eq!(method, "TOKEN");
     })
     .await;
 }

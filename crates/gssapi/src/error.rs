@@ -93,7 +93,8 @@ impl Error {
                 "add the realm to krb5.conf (KRB5_CONFIG), with its key distribution centres"
             }
             ErrorKind::ClockSkew => {
-                "set the clocks of this machine, the servers and the key distribution centre"
+                "set the clocks of this machine, the servers and the key distribution centre by NTP: they may differ by \
+                 5 minutes"
             }
             ErrorKind::Untrusted => "check that no other machine alters the traffic",
             ErrorKind::Other => "set KRB5_TRACE=/dev/stderr for the steps of the Kerberos library",

@@ -2,6 +2,7 @@
 //! HBase's own Java client.
 
 mod build;
+mod logins;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
 
@@ -16,6 +17,8 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, timeout, timeout_at},
 };
+
+pub(crate) use self::logins::logins;
 
 use self::build::Built;
 use super::Cluster;

@@ -159,7 +159,8 @@ impl AuthenticationError {
             Self::Kerberos { error, .. } => error.hint(),
             Self::Refused { .. } => {
                 "check that the principal of the server here (hbase.master.kerberos.principal, \
-                 hbase.regionserver.kerberos.principal) is the one in its keytab; its log has the reason"
+                 hbase.regionserver.kerberos.principal) is the one in its keytab, and that its clock is right; its log has \
+                 the reason"
             }
             Self::TokenRefused { exception, .. } => token_hint(&exception.message),
             Self::WrongProof => "check the address, and that the token is unaltered",
