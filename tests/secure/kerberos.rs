@@ -51,8 +51,7 @@ async fn large_requests_and_answers_are_whole() {
     on_kerberos(async |cluster| {
         let table = TestTable::create_on(cluster, "large", support::table::plain, &[]).await;
         for config in protections(cluster) {
-            let connection = connect(config.with_max_cell_size(usize::MAX)).await.unwrap();
-            work::large(&connection, &table).await;
+            work::large(config, &table).await;
         }
     })
     .await;

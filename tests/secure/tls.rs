@@ -140,8 +140,7 @@ async fn large_requests_and_answers_are_whole() {
         let table = TestTable::create_on(cluster, "large", support::table::plain, &[]).await;
         for version in VERSIONS {
             let config = config(cluster, own(cluster).versions([version]));
-            let connection = connect(config.with_max_cell_size(usize::MAX)).await.unwrap();
-            work::large(&connection, &table).await;
+            work::large(config, &table).await;
         }
     })
     .await;

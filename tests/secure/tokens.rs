@@ -123,8 +123,7 @@ async fn large_requests_and_answers_are_whole_by_token() {
         let token = obtain(cluster).await;
         let table = TestTable::create_on(cluster, "large_by_token", support::table::plain, &[]).await;
         for config in protections(cluster) {
-            let config = by_token(config, token.clone()).with_max_cell_size(usize::MAX);
-            work::large(&connect(config).await.unwrap(), &table).await;
+            work::large(by_token(config, token.clone()), &table).await;
         }
     })
     .await;

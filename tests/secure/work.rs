@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Get, Outcome, Put, Scan, WriterOptions,
+    Config, Connection, Get, Outcome, Put, Scan, WriterOptions,
     lock::{LockManagerOptions, LockTableOptions},
 };
 
@@ -11,6 +11,9 @@ use super::{
     support::{Cluster, put, rows, table, table::TestTable},
     transaction,
 };
+
+/// The time limit of a large request or answer.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The tables of the work on one cluster.
 pub(crate) struct Work {
@@ -54,11 +57,16 @@ impl Work {
     }
 }
 
-/// Writes cells of 3 MB, and reads six of them in one answer of 18 MB. The connection has no limit
-/// of cells.
-pub(crate) async fn large(connection: &Connection, table: &TestTable) {
+/// Writes cells of 3 MB, and reads six of them in one answer of 18 MB. Ciphers of all clusters keep
+/// the processors busy, so an answer takes long.
+pub(crate) async fn large(config: Config, table: &TestTable) {
+    let config = config
+        .with_max_cell_size(usize::MAX)
+        .with_read_timeout(PATIENCE)
+        .with_operation_timeout(PATIENCE);
+    let connection = Connection::builder(config).connect().await.unwrap();
     let cell: Vec<u8> = (0..3 << 20).map(|byte: u32| (byte >> 3) as u8).collect();
-    let plain = table.of(connection);
+    let plain = table.of(&connection);
     let columns = ["a", "b", "c", "d", "e", "f"];
     for column in columns {
         let put = Put::new("row").cell("f", column, cell.clone());
