@@ -12,6 +12,7 @@ use hbase_txn::{ClientErrorKind, Config, Connector, DialTarget, Io, TlsOptions};
 use tokio::net::TcpStream;
 
 use super::{
+    support::standalone,
     tls::{PASSWORD, VERSIONS, config, has_tls, on_mutual_tls, on_tls, own, run, stores},
     *,
 };
@@ -53,20 +54,15 @@ async fn plaintext_client_is_told_of_tls() {
 
 #[tokio::test]
 async fn plaintext_server_is_named() {
-    on_those(
-        |cluster| !has_tls(cluster),
-        "without --tls",
-        async |cluster| {
-            let tls = TlsOptions::new(fixtures().join("trust.p12"), PASSWORD);
-            let kind = ClientErrorKind::Protocol;
-            assert_refused(
-                config(cluster, tls),
-                kind,
-                &["does not speak TLS", "hbase.server.netty.tls.enabled"],
-            )
-            .await;
-        },
-    )
+    let mut clusters = secure();
+    clusters.push(standalone());
+    clusters.retain(|cluster| !has_tls(cluster));
+    on_all(&clusters, async |cluster| {
+        let tls = TlsOptions::new(fixtures().join("trust.p12"), PASSWORD);
+        let kind = ClientErrorKind::Protocol;
+        let parts = ["does not speak TLS", "hbase.server.netty.tls.enabled"];
+        assert_refused(config(cluster, tls), kind, &parts).await;
+    })
     .await;
 }
 
