@@ -199,8 +199,8 @@ fn protected(cluster: &Cluster) -> Vec<Config> {
     configs
 }
 
-/// Whether the servers of a cluster protect messages.
-/// Whether its messages are protected by Kerberos alone: under TLS an altered byte ends the TLS connection.
+/// Returns whether messages are protected by Kerberos alone: under TLS an altered byte ends the TLS
+/// connection.
 fn protects(cluster: &Cluster) -> bool {
     !protected(cluster).is_empty() && !has_tls(cluster)
 }
