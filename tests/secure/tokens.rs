@@ -245,9 +245,8 @@ async fn token_that_is_written_to_the_file_later_is_used() {
         let path = folder.path().join("token");
         let token = obtain(cluster).await;
         let write = |token| {
-            TokenFile::new([token])
-                .write(&path, TokenFileFormat::Protobuf)
-                .unwrap()
+            let file = TokenFile::new([token]);
+            file.write(&path, TokenFileFormat::Protobuf).unwrap();
         };
         write(expired(&token));
         let config = cluster

@@ -1,9 +1,6 @@
 //! Users as whom HBase's own Java client connects.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{io::Write, path::PathBuf};
 
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -21,7 +18,7 @@ pub(crate) async fn logins(
     let built = spawn_blocking(build::build).await.unwrap();
     let mut requests = NamedTempFile::new().unwrap();
     for (site, tokens) in attempts {
-        let request = json!([site, tokens.as_deref().unwrap_or(Path::new(""))]);
+        let request = json!([site, tokens.clone().unwrap_or_default()]);
         writeln!(requests, "{request}").unwrap();
     }
     let mut command = program(&built, "hbasetxn.Login");
