@@ -27,7 +27,7 @@ use tokio::{
 };
 
 use super::{
-    Cluster, on_kerberos,
+    Cluster, is_long, on_kerberos,
     support::{
         table::{TestTable, by_three},
         value,
@@ -106,11 +106,7 @@ pub(super) fn needs_short_tickets() {
 
 /// Returns a time of the long form, or of the short one.
 pub(super) fn long_or(long: u64, short: u64) -> Duration {
-    Duration::from_secs(if env::var_os("HBASE_TXN_TEST_LONG").is_some() {
-        long
-    } else {
-        short
-    })
+    Duration::from_secs(if is_long() { long } else { short })
 }
 
 /// Writes and reads rows until the time is over. Each call may be sent again, and none may fail.

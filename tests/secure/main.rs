@@ -24,7 +24,7 @@ mod token_lifetime;
 mod tokens;
 mod work;
 
-use std::fs;
+use std::{env, fs};
 
 use hbase_local::LocalCluster;
 use hbase_txn::{Config, Connection, PartitionedTable, Result, TicketSource, Transaction};
@@ -61,6 +61,11 @@ async fn on_those(filter: impl Fn(&Cluster) -> bool, option: &str, part: impl As
         "no cluster of dev up {option} to test against: run make test"
     );
     on_all(&clusters, part).await;
+}
+
+/// Returns whether this is the long form.
+fn is_long() -> bool {
+    env::var_os("HBASE_TXN_TEST_LONG").is_some()
 }
 
 /// Returns the text of the `hbase-site.xml` that clients of the cluster have.

@@ -122,7 +122,10 @@ async fn large_requests_and_answers_are_whole_by_token() {
     on_kerberos(async |cluster| {
         let token = obtain(cluster).await;
         let table = TestTable::create_on(cluster, "large_by_token", support::table::plain, &[]).await;
-        for config in protections(cluster) {
+        let configs = protections(cluster);
+        // The short form has the strongest protection of each cluster.
+        let skipped = if is_long() { 0 } else { configs.len() - 1 };
+        for config in configs.into_iter().skip(skipped) {
             work::large(by_token(config, token.clone()), &table).await;
         }
     })
