@@ -60,8 +60,10 @@ type Figure = fn(&VariantReport) -> Option<f64>;
 
 fn charts_of(workloads: &[WorkloadReport]) -> [(&'static str, String); 4] {
     let draw = |title, wanted: fn(&WorkloadReport) -> bool, figure: Figure, text: fn(f64, &str) -> String| {
+        // A new client takes a thousand times as long as a row.
         let compared = |workload: &&WorkloadReport| {
             wanted(workload)
+                && workload.id != "connect"
                 && workload
                     .variants
                     .iter()
