@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{FamilyDescriptor, TableDescriptor, TableName};
+use hbase_client::Error;
+use hbase_txn::{ClientErrorKind, Connection, FamilyDescriptor, TableDescriptor, TableName};
 use tokio::time::sleep;
 
 use crate::{
@@ -12,8 +13,14 @@ use crate::{
 };
 
 const TABLES: usize = 4;
+/// The number of rounds that a master may spoil.
+const STUCK_ROUNDS: u32 = 2;
 
 /// A procedure is stored before its call is answered, and the next master continues it.
+///
+/// A master of 2.6.4 that is killed at a bad moment leaves, rarely, transitions of regions that its
+/// successor does not finish in minutes. Then the client must report just that. The next restart
+/// ends them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn procedures_are_followed_across_a_restart_of_the_master() {
     let settings = Settings::of("killed_master");
@@ -21,35 +28,62 @@ async fn procedures_are_followed_across_a_restart_of_the_master() {
     let connection = cluster.connect().await;
     let admin = connection.admin().with_operation_timeout(PATIENCE);
     let mut rng = settings.rng(1);
-    for round in 0..settings.rounds {
-        let name = |number: usize| -> TableName {
-            let name = format!("killed_master_{}_{round}_{number}", settings.seed);
-            name.parse().unwrap()
-        };
-        let work = async |number: usize| {
-            let family = FamilyDescriptor::new(FAMILY);
-            let descriptor = TableDescriptor::from(name(number)).with_family(family);
-            let split_keys: Vec<_> = (1..8).map(|key| format!("{key}").into()).collect();
-            admin.create_table(&descriptor, &split_keys).await?;
-            admin
-                .add_column_family(name(number), &FamilyDescriptor::new("second"))
-                .await?;
-            admin.disable_table(name(number)).await?;
-            admin.enable_table(name(number)).await
-        };
+    let (mut round, mut stuck) = (0, 0);
+    while round - stuck < settings.rounds {
+        let names: Vec<TableName> = (0..TABLES)
+            .map(|number| format!("killed_master_{}_{round}_{number}", settings.seed))
+            .map(|name| name.parse().unwrap())
+            .collect();
+        round += 1;
         let restart = async {
             sleep(Duration::from_millis(rng.u64(100..2_500))).await;
             cluster.restart_master().await;
         };
-        let (done, ()) = tokio::join!(join_all((0..TABLES).map(work)), restart);
-        for (number, done) in done.into_iter().enumerate() {
-            done.unwrap_or_else(|error| panic!("table {number}: {error}"));
-            let descriptor = admin.descriptor(name(number)).await.unwrap();
-            assert_eq!(descriptor.families.len(), 2);
-            assert_eq!(admin.regions(name(number)).await.unwrap().len(), 8);
-            admin.delete_table(name(number)).await.unwrap();
+        let followed = names.iter().map(|name| change(&connection, name));
+        let (done, ()) = tokio::join!(join_all(followed), restart);
+        let unfinished: Vec<_> = names
+            .iter()
+            .zip(done)
+            .filter_map(|(name, done)| Some((name, done.err()?)))
+            .collect();
+        if unfinished.is_empty() {
+            for name in &names {
+                let descriptor = admin.descriptor(name).await.unwrap();
+                assert_eq!(descriptor.families.len(), 2);
+                assert_eq!(admin.regions(name).await.unwrap().len(), 8);
+            }
+        } else {
+            stuck += 1;
+            assert!(stuck <= STUCK_ROUNDS, "{unfinished:?}");
+            for (_, error) in &unfinished {
+                assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
+                let text = error.to_string();
+                assert!(text.contains("the master has not finished in time"), "{text}");
+            }
+            cluster.restart_master().await;
+        }
+        for name in names {
+            admin.await_table_procedures(&name).await.unwrap();
+            match admin.delete_table(name).await {
+                // Its creation was among the unfinished procedures.
+                Err(error) if error.kind() == ClientErrorKind::TableNotFound && stuck > 0 => {}
+                deleted => deleted.unwrap(),
+            }
         }
     }
+}
+
+/// Changes a table by four procedures.
+async fn change(connection: &Connection, table: &TableName) -> Result<(), Error> {
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let descriptor = TableDescriptor::from(table.clone()).with_family(FamilyDescriptor::new(FAMILY));
+    let split_keys: Vec<_> = (1..8).map(|key| format!("{key}").into()).collect();
+    admin.create_table(&descriptor, &split_keys).await?;
+    admin
+        .add_column_family(table, &FamilyDescriptor::new("second"))
+        .await?;
+    admin.disable_table(table).await?;
+    admin.enable_table(table).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
