@@ -20,7 +20,7 @@
 //! | `--rounds N`, `--seconds S` | number and length of the rounds |
 //! | `--regions N` | regions of the tables, 4 by default |
 //! | `--pinned` | clients on the first processor, servers on the others |
-//! | `--guard NAME` | what guards the cluster, for the report: fewer workloads, and no floor; the variables that `dev status` prints for the cluster must be set |
+//! | `--guard NAME` | what guards the cluster, for the report: fewer workloads, and no floor; with Kerberos, `KRB5_CONFIG` must be set as `dev status` prints it |
 //! | `--report FILE` | the report to write; by default in `target/bench`, with the form in its name: `client.json`, `client-quick.json`, `client-distributed.json`, `client-pinned.json` |
 //! | `--page [FILE…]` | measures nothing: writes the page from these reports, by default from those of the full form in `target/bench` |
 

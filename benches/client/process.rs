@@ -12,13 +12,15 @@ use std::{
 };
 
 use super::{
-    setup::Failure,
+    setup::{CONF_DIR, Failure},
     workload::{Answer, Contestant, Request},
 };
 
 /// What the contestants connect to.
 pub(crate) struct Target {
     pub(crate) uri: String,
+    /// The variables that clients of a cluster with Kerberos or TLS need.
+    pub(crate) environment: BTreeMap<String, String>,
     pub(crate) zookeeper_port: u16,
     pub(crate) reads: String,
     pub(crate) writes: String,
@@ -57,18 +59,21 @@ impl Process {
             Contestant::Java => {
                 words.push(java("java").into());
                 words.extend(JAVA_OPTIONS.map(OsString::from));
-                if let Some(path) = env::var_os("KRB5_CONFIG") {
-                    let mut option = OsString::from("-Djava.security.krb5.conf=");
-                    option.push(path);
-                    words.push(option);
+                if let Some(path) = target.environment.get("KRB5_CONFIG") {
+                    words.push(format!("-Djava.security.krb5.conf={path}").into());
                 }
-                words.extend(["-cp".into(), build()?, "Client".into()]);
+                let conf = target.environment.get(CONF_DIR).map(PathBuf::from);
+                let class_path = env::join_paths(build()?.into_iter().chain(conf))?;
+                words.extend(["-cp".into(), class_path, "Client".into()]);
                 words.push(format!("hbase.zookeeper.property.clientPort={}", target.zookeeper_port).into());
             }
         }
         words.extend([&target.reads, &target.writes].map(OsString::from));
         let mut child = Command::new(&words[0])
             .args(&words[1..])
+            // The user's variable may lead to another cluster.
+            .env_remove(CONF_DIR)
+            .envs(&target.environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Java warns that no logger is configured.
@@ -142,7 +147,7 @@ pub(crate) fn serve(
 }
 
 /// Fetches the jars of the Java client, and compiles its program. Returns the class path.
-fn build() -> Result<OsString, Failure> {
+fn build() -> Result<[PathBuf; 2], Failure> {
     let program = Path::new(env!("REPOSITORY")).join("benches/java/client");
     let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client");
     let (jars, classes) = (built.join("jars"), built.join("classes"));
@@ -165,8 +170,7 @@ fn build() -> Result<OsString, Failure> {
         .arg("-cp")
         .arg(&jars);
     run(compiler.arg(program.join("Client.java")))?;
-    let conf = env::var_os("HBASE_CONF_DIR").map(PathBuf::from);
-    Ok(env::join_paths([classes, jars].into_iter().chain(conf))?)
+    Ok([classes, jars])
 }
 
 /// Returns a program of the JDK of `JAVA_HOME`, or else of `PATH`.

@@ -99,7 +99,7 @@ struct Tables {
 impl Tables {
     async fn create(status: &ClusterStatus, regions: usize) -> Result<Self, Failure> {
         let uri = status.uri.clone().ok_or("the cluster does not run")?;
-        let connection = Connection::builder(setup::config(&uri)?).connect().await?;
+        let connection = Connection::builder(setup::config(status)?).connect().await?;
         let id = fastrand::u32(..);
         let tables = Self {
             connection,
@@ -169,6 +169,7 @@ impl<'a> Driver<'a> {
         let port = status.ports.get("zookeeper").copied();
         let target = Target {
             uri: tables.uri.clone(),
+            environment: status.environment.clone(),
             zookeeper_port: port.ok_or("the cluster has no ZooKeeper")?,
             reads: tables.reads.to_string(),
             writes: tables.writes.to_string(),

@@ -4,13 +4,16 @@
 
 use std::{error, fmt, time::Duration};
 
-use hbase_local::LocalCluster;
+use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, TableName,
 };
 
 /// The name of a local cluster.
 pub(crate) const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
+
+/// The variable with the folder of a client's configuration.
+pub(crate) const CONF_DIR: &str = "HBASE_CONF_DIR";
 
 pub(crate) type Failure = Box<dyn error::Error + Send + Sync>;
 
@@ -25,11 +28,8 @@ impl Bench {
     pub(crate) async fn begin(what: &str) -> Result<Self, Failure> {
         let name = std::env::var(CLUSTER)
             .map_err(|_| format!("{CLUSTER} names no local cluster; make bench boots one"))?;
-        let uri = LocalCluster::new(&name)?
-            .status()?
-            .uri
-            .ok_or("the cluster does not run")?;
-        let connection = Connection::builder(config(&uri)?).connect().await?;
+        let status = LocalCluster::new(&name)?.status()?;
+        let connection = Connection::builder(config(&status)?).connect().await?;
         let table: TableName = format!("bench_{what}_{:08x}", fastrand::u32(..)).parse()?;
         let descriptor = TableDescriptor::from(table.clone())
             .with_family(FamilyDescriptor::new("f"))
@@ -47,12 +47,11 @@ impl Bench {
     }
 }
 
-/// Returns the configuration of a client of the cluster: of one with Kerberos or TLS, the folder that
-/// `HBASE_CONF_DIR` names has it.
-pub(crate) fn config(uri: &str) -> Result<Config, Failure> {
-    Ok(match std::env::var_os("HBASE_CONF_DIR") {
-        Some(_) => Config::from_env()?,
-        None => Config::from_uri(uri)?,
+/// Returns the configuration of a client. A cluster with Kerberos or TLS has a folder for it.
+pub(crate) fn config(cluster: &ClusterStatus) -> Result<Config, Failure> {
+    Ok(match cluster.environment.get(CONF_DIR) {
+        Some(folder) => Config::from_conf_dir(folder)?,
+        None => Config::from_uri(cluster.uri.as_ref().ok_or("the cluster does not run")?)?,
     })
 }
 

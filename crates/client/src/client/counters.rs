@@ -51,8 +51,8 @@ impl Table {
         self.change("append", append.into(), self.deadline()).await
     }
 
-    /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_` asks for none, or if a
-    /// coprocessor replaced the operation.
+    /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_`
+    /// asks for none, or if a coprocessor replaced the operation.
     pub(super) async fn change(
         &self,
         name: &'static str,
