@@ -95,12 +95,12 @@ mod txn;
 pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
     Admin, Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, ClusterInfo,
-    Comparator, Comparison, Compression, Condition, Config, Connection, ConnectionBuilder, Connector,
-    Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment,
-    FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
-    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MetaReplicaMode, Mutation,
-    NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put,
-    QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
+    Comparator, Comparison, Compression, Condition, Config, Connection, ConnectionBuilder, ConnectionUri,
+    Connector, Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall,
+    Environment, FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort,
+    Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MetaReplicaMode,
+    Mutation, NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, PermissionScope,
+    Put, QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
     RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RegionScanMetrics, RemoteException,
     ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad,
     ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SpaceQuota,

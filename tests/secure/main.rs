@@ -11,6 +11,7 @@
 mod support;
 
 mod clocks;
+mod connection_uris;
 mod guide;
 mod impersonation;
 mod java;

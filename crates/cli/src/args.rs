@@ -213,8 +213,6 @@ mod tests {
     #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx", r"\n"])]
-    #[case(&["hbase-txn", "--connect", "foo", "get", "orders", "r"])]
-    #[case(&["hbase-txn", "--connect", "hbase+zk://localhost:notaport/hbase", "get", "orders", "r"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", "id"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--level", "rack"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--ttl", "long"])]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ClusterAddress, Config, Connection};
+use hbase_txn::{Config, Connection, ConnectionUri};
 
 use crate::{
     exit::Failure,
@@ -39,31 +39,32 @@ impl Global {
             conf_dir,
             ..
         } = &self.profile;
-        let address = match &self.connect {
-            Some(Cluster(address)) => address.clone(),
+        let uri = match &self.connect {
+            Some(Cluster(uri)) => uri.clone(),
             None => of_environment()?.or_else(|| connect.clone().filter(|_| self.config.is_none())),
         };
-        let of_file = |path: &PathBuf| {
-            Config::from_hbase_site_file(path)
-                .map_err(|error| Failure::Refused(format!("reading {}: {error}", path.display())))
-        };
-        let of_folder = |what: &str, folder: &Path| {
-            Config::from_conf_dir(folder).map_err(|error| Failure::Refused(format!("{what}: {error}")))
-        };
-        let config = match (&self.config, config, conf_dir) {
-            (Some(path), ..) | (None, Some(path), _) => Some(of_file(path)?),
-            (None, None, Some(folder)) => Some(of_folder("conf_dir of the profile", folder)?),
-            (None, None, None) => None,
-        };
-        let config = match (config, address) {
-            (Some(config), Some(address)) => config.with_address(address),
-            (Some(config), None) => config,
-            (None, Some(address)) => Config::new(address),
-            (None, None) => {
+        let (config, source) = match (&self.config, config, conf_dir, &uri) {
+            (Some(file), ..) | (None, Some(file), ..) => (
+                uri.map_or_else(
+                    || Config::from_hbase_site_file(file),
+                    |uri| uri.over_hbase_site_file(file),
+                ),
+                format!("reading {}", file.display()),
+            ),
+            (None, None, Some(folder), _) => (
+                uri.map_or_else(|| Config::from_conf_dir(folder), |uri| uri.over_conf_dir(folder)),
+                "conf_dir of the profile".to_owned(),
+            ),
+            (None, None, None, Some(uri)) => (uri.config(), format!("reading {uri}")),
+            (None, None, None, None) => {
                 let folder = folder.ok_or_else(|| Failure::Refused(NO_ADDRESS.to_owned()))?;
-                of_folder(&format!("environment variable {CONF_DIR}"), folder)?
+                (
+                    Config::from_conf_dir(folder),
+                    format!("environment variable {CONF_DIR}"),
+                )
             }
         };
+        let config = config.map_err(|error| Failure::Refused(format!("{source}: {error}")))?;
         for warning in config.warnings() {
             output::complain(warning);
         }
@@ -106,13 +107,13 @@ impl Global {
 
 /// Not an `env` of clap: clap would show the option as required in every usage line, and a command
 /// that needs no cluster would fail on an invalid value.
-fn of_environment() -> Result<Option<ClusterAddress>, Failure> {
+fn of_environment() -> Result<Option<ConnectionUri>, Failure> {
     let Some(text) = variable(VARIABLE) else {
         return Ok(None);
     };
-    let Cluster(address) = global::cluster(&text)
+    let Cluster(uri) = global::cluster(&text)
         .map_err(|error| Failure::Unparsable(format!("environment variable {VARIABLE}: {error}")))?;
-    Ok(address)
+    Ok(uri)
 }
 
 #[cfg(test)]
@@ -120,6 +121,7 @@ mod tests {
     use std::fs;
 
     use clap::Parser;
+    use rstest::rstest;
 
     use super::*;
     use crate::{durations, global::Options};
@@ -199,6 +201,26 @@ mod tests {
         let of_option = config(&["--config", site, "--connect", "hbase+rpc://m"]).unwrap();
         assert_eq!(of_option.address().to_string(), "hbase+rpc://m:16000");
         assert_eq!(of_option.pause(), Duration::from_millis(7));
+        let uri = "hbase+rpc://m?hbase.client.pause=8";
+        for line in [&["--config", site, "--connect", uri][..], &["--connect", uri]] {
+            assert_eq!(config(line).unwrap().pause(), Duration::from_millis(8));
+        }
+    }
+
+    #[rstest]
+    #[case("foo", "not a scheme")]
+    #[case("hbase+rpc://localhost:notaport", "notaport")]
+    #[case(
+        "hbase+rpc://m?hbase.rpc.tls.keystore.password=hunter2",
+        "keystore.password is a secret"
+    )]
+    #[case("hbase+rpc://u:hunter2@m", "no user")]
+    fn invalid_uris_are_refused_without_secrets(#[case] uri: &str, #[case] why: &str) {
+        let error = config(&["--connect", uri]).unwrap_err();
+        assert!(matches!(error, Failure::Unparsable(_)));
+        let error = error.to_string();
+        assert!(error.contains("--connect") && error.contains(why), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

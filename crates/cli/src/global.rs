@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use hbase_txn::ClusterAddress;
+use hbase_txn::ConnectionUri;
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use crate::{durations, style::ColorChoice, values::Ranged};
@@ -12,10 +12,11 @@ use crate::{durations, style::ColorChoice, values::Ranged};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Options {
-    /// Cluster: hbase+zk://HOST:PORT[,HOST:PORT...]/ZNODE or hbase+rpc://HOST:PORT [env:
-    /// HBASE_TXN_CONNECT]
-    #[arg(long, global = true, value_name = "URI", value_parser = cluster)]
-    pub(crate) connect: Option<Cluster>,
+    /// Cluster: hbase+zk://HOST:PORT[,HOST:PORT...]/ZNODE or hbase+rpc://HOST:PORT; settings of
+    /// hbase-site.xml may follow as ?KEY=VALUE&KEY=VALUE [env: HBASE_TXN_CONNECT]
+    // Not parsed by clap, whose errors show the value: it may have a password.
+    #[arg(long, global = true, value_name = "URI")]
+    pub(crate) connect: Option<String>,
     /// An hbase-site.xml with settings; options and environment take precedence [env:
     /// HBASE_TXN_CONFIG] [default: those in HBASE_CONF_DIR]
     #[arg(long, global = true, value_name = "FILE")]
@@ -58,7 +59,7 @@ pub(crate) struct Global {
 /// Options that apply unless the command line or the environment has others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
-    pub(crate) connect: Option<ClusterAddress>,
+    pub(crate) connect: Option<ConnectionUri>,
     /// An hbase-site.xml.
     pub(crate) config: Option<PathBuf>,
     /// A folder with an hbase-site.xml.
@@ -96,14 +97,14 @@ impl LogFilter {
 
 /// The cluster to connect to. An empty text means none, so that a script can unset the variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cluster(pub(crate) Option<ClusterAddress>);
+pub(crate) struct Cluster(pub(crate) Option<ConnectionUri>);
 
 pub(crate) fn cluster(text: &str) -> hbase_txn::Result<Cluster> {
-    let address = match text {
+    let uri = match text {
         "" => None,
         text => Some(text.parse()?),
     };
-    Ok(Cluster(address))
+    Ok(Cluster(uri))
 }
 
 /// The text of a valid filter.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use hbase_txn::ClusterAddress;
+use hbase_txn::ConnectionUri;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -20,7 +20,7 @@ use toml::{
 use crate::{
     durations,
     exit::Failure,
-    global::{Format, Global, LogFilter, Options, Profile},
+    global::{Format, Global, LogFilter, Options, Profile, cluster},
     output,
 };
 
@@ -83,8 +83,14 @@ impl Options {
             Some(log) => Some(log),
             None => parsed("HBASE_TXN_LOG", str::parse)?.or_else(|| profile.log.clone()),
         };
+        let connect = match self.connect {
+            Some(text) => {
+                Some(cluster(&text).map_err(|error| Failure::Unparsable(format!("--connect: {error}")))?)
+            }
+            None => None,
+        };
         Ok(Global {
-            connect: self.connect,
+            connect,
             config: self
                 .config
                 .or_else(|| variable("HBASE_TXN_CONFIG").map(PathBuf::from)),
@@ -197,8 +203,8 @@ impl Text<'_> {
             };
             match key.get_ref().as_ref() {
                 "connect" => {
-                    let address = text.parse::<ClusterAddress>();
-                    profile.connect = Some(address.map_err(|error| fault(&error.to_string()))?);
+                    let uri = text.parse::<ConnectionUri>();
+                    profile.connect = Some(uri.map_err(|error| fault(&error.to_string()))?);
                 }
                 "config" => profile.config = Some(path()),
                 "conf_dir" => profile.conf_dir = Some(path()),

@@ -6,7 +6,7 @@
 //! | [`Table`] | gets, puts, deletes, increments, appends, conditional changes, calls of endpoints |
 //! | [`ResultScanner`] | rows in order, over all regions |
 //! | [`Admin`] | tables, regions, servers |
-//! | [`Config`], [`ClusterAddress`] | the address of the cluster, and all timeouts |
+//! | [`Config`], [`ConnectionUri`], [`ClusterAddress`] | the address of the cluster, and all timeouts |
 //! | [`Connector`] | the transport to servers, for tunnels and for tests |
 //! | [`Environment`] | clocks and random numbers, for tests |
 //! | [`Error`], [`ErrorKind`] | the failures of calls, with instructions for the user |
@@ -73,7 +73,7 @@ pub use client::{
     SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
     UserPermission, Writer, WriterOptions,
 };
-pub use config::{ClusterAddress, Config, HostPort, MetaReplicaMode};
+pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource, TokenFile};

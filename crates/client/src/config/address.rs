@@ -119,6 +119,16 @@ impl FromStr for ClusterAddress {
     type Err = Error;
 
     fn from_str(uri: &str) -> Result<Self> {
+        if uri.contains(['?', '#']) {
+            let why =
+                "an address has no parameters: Config::from_uri reads the URI of a cluster with settings";
+            return Err(Error::invalid_config(why));
+        }
+        // Not shown: it may have a password.
+        if uri.contains('@') {
+            let why = "an address has no user: Config has the methods for a user and for Kerberos";
+            return Err(Error::invalid_config(why));
+        }
         let form = "hbase+zk://host:port,host:port/znode or hbase+rpc://host:port,host:port";
         let parsed = match uri.split_once("://") {
             Some(("hbase+zk", rest)) => match rest.split_once('/') {

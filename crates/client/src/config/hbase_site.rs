@@ -4,10 +4,17 @@
 mod kerberos;
 mod tls;
 
-use std::{env, path::Path, str::FromStr, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::Path,
+    str::FromStr,
+    time::Duration,
+};
 
 use super::{
-    ClusterAddress, Config, MetaReplicaMode,
+    ClusterAddress, Config, ConnectionUri, MetaReplicaMode,
     expand::expand,
     properties::Properties,
     times::{LONGEST, bounded},
@@ -26,16 +33,16 @@ const COMPRESSOR: &str = "hbase.client.rpc.compressor";
 pub(super) fn of_text(xml: &str) -> Result<Config> {
     let mut properties = Properties::default();
     properties.add_text(xml)?;
-    config(properties)
+    config(properties, None)
 }
 
-pub(super) fn of_file(file: &Path) -> Result<Config> {
+pub(super) fn of_file(file: &Path, uri: Option<&ConnectionUri>) -> Result<Config> {
     let mut properties = Properties::default();
     properties.add_file(file)?;
-    config(properties)
+    config(properties, uri)
 }
 
-pub(super) fn of_folder(folder: &Path) -> Result<Config> {
+pub(super) fn of_folder(folder: &Path, uri: Option<&ConnectionUri>) -> Result<Config> {
     let mut properties = Properties::default();
     let files = FILES.map(|file| folder.join(file));
     let mut there = files.iter().filter(|file| file.exists()).peekable();
@@ -48,14 +55,26 @@ pub(super) fn of_folder(folder: &Path) -> Result<Config> {
     for file in there {
         properties.add_file(file)?;
     }
-    config(properties)
+    config(properties, uri)
 }
 
-fn config(properties: Properties) -> Result<Config> {
-    let site = Site { properties };
+pub(super) fn of_uri(uri: &ConnectionUri) -> Result<Config> {
+    config(Properties::default(), Some(uri))
+}
+
+/// Returns the configuration. The parameters of the URI override properties.
+fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config> {
+    let site = Site {
+        properties,
+        parameters: uri.map(|uri| uri.parameters().clone()).unwrap_or_default(),
+        read: RefCell::default(),
+    };
     site.refuse_security()?;
     let mut warnings = Vec::new();
-    let mut config = Config::new(site.address(&mut warnings)?);
+    let mut config = Config::new(match uri {
+        Some(uri) => uri.address().clone(),
+        None => site.address(&mut warnings)?,
+    });
     site.set_tls(&mut config, &mut warnings)?;
     let set = |slot: &mut Duration, keys: &[&str]| -> Result<()> {
         if let Some(limit) = site.limit(keys)? {
@@ -136,6 +155,7 @@ fn config(properties: Properties) -> Result<Config> {
     site.set_security(&mut config, &mut warnings)?;
     warnings.extend(site.ignored_formats()?);
     warnings.extend(site.without_counterpart()?);
+    warnings.extend(site.unread_parameters());
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -145,18 +165,37 @@ fn config(properties: Properties) -> Result<Config> {
 
 struct Site {
     properties: Properties,
+    /// Those of a connection URI.
+    parameters: BTreeMap<String, String>,
+    /// The keys that were queried.
+    read: RefCell<BTreeSet<String>>,
 }
 
 impl Site {
     /// Returns a non-empty property, with its variables replaced.
     fn text(&self, key: &str) -> Result<Option<String>> {
-        let raw = |name: &str| self.properties.values.get(name).cloned();
+        let raw = |name: &str| {
+            let parameter = self.parameters.get(name);
+            parameter.or_else(|| self.properties.values.get(name)).cloned()
+        };
+        if !self.parameters.is_empty() {
+            self.read.borrow_mut().insert(key.to_owned());
+        }
         let Some(value) = raw(key) else {
             return Ok(None);
         };
         let value = expand(&value, raw, |name| env::var(name).ok())
-            .map_err(|error| error.at_operation(format!("hbase-site.xml: {key}")))?;
+            .map_err(|error| error.at_operation(self.origin(key)))?;
         Ok(Some(value.trim().to_owned()).filter(|value| !value.is_empty()))
+    }
+
+    /// Returns the source of a property, and its key.
+    fn origin(&self, key: &str) -> String {
+        let source = match self.parameters.contains_key(key) {
+            true => "connection URI",
+            false => "hbase-site.xml",
+        };
+        format!("{source}: {key}")
     }
 
     /// Returns the first non-empty property of these, with its value.
@@ -180,7 +219,8 @@ impl Site {
         match text.parse() {
             Ok(number) => Ok(Some(number)),
             Err(_) => Err(Error::invalid_config(format!(
-                "hbase-site.xml: {key} is {text:?}, which is no whole number"
+                "{} is {text:?}, which is no whole number",
+                self.origin(key)
             ))),
         }
     }
@@ -199,7 +239,7 @@ impl Site {
         const MODE: &str = "hbase.locator.meta.replicas.mode";
         let mode = self.text(MODE)?.map_or(Ok(MetaReplicaMode::None), |mode| {
             mode.parse()
-                .map_err(|error: Error| error.at_operation(format!("hbase-site.xml: {MODE}")))
+                .map_err(|error: Error| error.at_operation(self.origin(MODE)))
         })?;
         let hedged = self.text("hbase.meta.replicas.use")?;
         match hedged.is_some_and(|hedged| hedged.eq_ignore_ascii_case("true")) {
@@ -289,6 +329,16 @@ impl Site {
             warnings.push(format!("{key} is {class:?}: cells travel by KeyValueCodec here"));
         }
         Ok(warnings)
+    }
+
+    /// Returns the parameters that are unknown, or mean nothing without another setting. Unlike a
+    /// file, a URI has only what is for this client.
+    fn unread_parameters(&self) -> Vec<String> {
+        let read = self.read.borrow();
+        let unread = self.parameters.keys().filter(|key| !read.contains(*key));
+        unread
+            .map(|key| format!("connection URI: {key} is not read with these settings, or not by this build"))
+            .collect()
     }
 
     /// Returns the settings of HBase's own client that have no counterpart here.

@@ -5,6 +5,7 @@
 mod address;
 #[cfg(feature = "kerberos")]
 mod authentication;
+mod connection_uri;
 mod expand;
 mod hbase_site;
 mod meta_replicas;
@@ -24,6 +25,7 @@ use std::{env, path::Path, time::Duration};
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
 use bytes::Bytes;
+pub use connection_uri::ConnectionUri;
 pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]
@@ -183,15 +185,17 @@ impl Config {
         }
     }
 
-    /// Creates the configuration for the cluster of a connection URI:
-    /// `hbase+zk://host:port,host:port/znode`, or `hbase+rpc://host:port,host:port`.
+    /// Creates the configuration for the cluster of a [connection URI](ConnectionUri):
+    /// `hbase+zk://host:port,host:port/znode`, or `hbase+rpc://host:port,host:port`, with parameters
+    /// for settings.
     ///
     /// # Errors
     ///
     /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the text is not such a URI, or
-    /// needs a feature that is not compiled in.
+    /// needs a feature that is not compiled in, and otherwise an error as
+    /// [`from_hbase_site`](Self::from_hbase_site) does.
     pub fn from_uri(uri: &str) -> Result<Self> {
-        Ok(Self::new(uri.parse()?))
+        uri.parse::<ConnectionUri>()?.config()
     }
 
     /// Reads the configuration from the text of an `hbase-site.xml`. Ignores keys that this client
@@ -214,7 +218,7 @@ impl Config {
     /// Returns an error as [`from_hbase_site`](Self::from_hbase_site) does, and if a file cannot be
     /// read.
     pub fn from_hbase_site_file(file: impl AsRef<Path>) -> Result<Self> {
-        hbase_site::of_file(file.as_ref())
+        hbase_site::of_file(file.as_ref(), None)
     }
 
     /// Reads the configuration from a folder: from its `core-site.xml` and its `hbase-site.xml`, of
@@ -237,7 +241,7 @@ impl Config {
     /// assert_eq!(config.address().to_string(), "hbase+rpc://m1:16000");
     /// ```
     pub fn from_conf_dir(folder: impl AsRef<Path>) -> Result<Self> {
-        hbase_site::of_folder(folder.as_ref())
+        hbase_site::of_folder(folder.as_ref(), None)
     }
 
     /// Reads the configuration from the [folder](Self::from_conf_dir) in the environment variable

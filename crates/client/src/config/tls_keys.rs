@@ -133,11 +133,9 @@ pub(super) fn read(
         && let Some(millis) = text(key)?
     {
         // In Netty, zero or less means no limit.
-        let millis: i64 = millis.parse().map_err(|_| {
-            Error::invalid_config(format!(
-                "hbase-site.xml: {key} is {millis:?}, which is no whole number"
-            ))
-        })?;
+        let millis: i64 = millis
+            .parse()
+            .map_err(|_| Error::invalid_config(format!("{key} is {millis:?}, which is no whole number")))?;
         tls = tls.handshake_timeout(match u64::try_from(millis) {
             Ok(0) | Err(_) => LONGEST,
             Ok(millis) => Duration::from_millis(millis),

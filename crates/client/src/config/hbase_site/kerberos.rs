@@ -47,30 +47,26 @@ impl Site {
         }
         security.fallback_to_simple = self.is_true("hbase.ipc.client.fallback-to-simple-auth-allowed")?;
         if let Some(list) = self.text(PROTECTION)? {
-            security.protection = Protection::parse_list(&list)
-                .map_err(|error| error.at_operation(format!("hbase-site.xml: {PROTECTION}")))?;
+            security.protection =
+                Protection::parse_list(&list).map_err(|error| error.at_operation(self.origin(PROTECTION)))?;
         }
         security.aes = self.is_true("hbase.rpc.crypto.encryption.aes.enabled")?;
         if let Some(cipher) = self.text(CIPHER)?
             && security.aes
             && cipher != AES_CTR
         {
-            return Err(unsupported(
-                CIPHER,
-                &cipher,
-                &format!("only {AES_CTR} is supported"),
-            ));
+            return Err(self.unsupported(CIPHER, &cipher, &format!("only {AES_CTR} is supported")));
         }
         for key in [PROVIDER, PROVIDER_EXTRAS] {
             if let Some(class) = self.text(key)? {
                 let why = "only Kerberos and delegation tokens are supported";
-                return Err(unsupported(key, &class, why));
+                return Err(self.unsupported(key, &class, why));
             }
         }
         for key in ZOOKEEPER_PRINCIPAL {
             if let Some(principal) = self.text(key)? {
                 let why = "only hbase.zookeeper.property.sasl.client.username is supported";
-                return Err(unsupported(key, &principal, why));
+                return Err(self.unsupported(key, &principal, why));
             }
         }
         const UNKNOWN: &str = "hbase.client.kerberos.principal";
@@ -85,11 +81,9 @@ impl Site {
     fn is_kerberos(&self) -> Result<bool> {
         match self.text(AUTHENTICATION)? {
             Some(method) if method.eq_ignore_ascii_case("kerberos") => Ok(true),
-            Some(method) if !method.eq_ignore_ascii_case("simple") => Err(unsupported(
-                AUTHENTICATION,
-                &method,
-                "only simple and kerberos are supported",
-            )),
+            Some(method) if !method.eq_ignore_ascii_case("simple") => {
+                Err(self.unsupported(AUTHENTICATION, &method, "only simple and kerberos are supported"))
+            }
             _ => Ok(false),
         }
     }
@@ -101,7 +95,8 @@ impl Site {
                 principal: on_this_host(&principal),
             }),
             (Some(file), None) => Err(Error::invalid_config(format!(
-                "hbase-site.xml: {KEYTAB} is {file:?}, and {KEYTAB_PRINCIPAL} is missing"
+                "{} is {file:?}, and {KEYTAB_PRINCIPAL} is missing",
+                self.origin(KEYTAB)
             ))),
             (None, Some(principal)) => {
                 warnings.push(format!(
@@ -112,6 +107,10 @@ impl Site {
             }
             (None, None) => Ok(TicketSource::DefaultCache),
         }
+    }
+
+    fn unsupported(&self, key: &str, value: &str, why: &str) -> Error {
+        Error::invalid_config(format!("{} is {value:?}: {why}", self.origin(key)))
     }
 
     /// Hadoop takes everything but "true" for false.
@@ -130,10 +129,6 @@ fn on_this_host(principal: &str) -> String {
         }
         false => principal.to_owned(),
     }
-}
-
-fn unsupported(key: &str, value: &str, why: &str) -> Error {
-    Error::invalid_config(format!("hbase-site.xml: {key} is {value:?}: {why}"))
 }
 
 #[cfg(test)]
