@@ -3,11 +3,13 @@
 //! API.
 
 use bytes::{Bytes, BytesMut};
+#[cfg(all(feature = "kerberos", feature = "fuzzing"))]
+pub use hbase_gssapi::fuzzing::{keytab, status as gssapi_status};
 use prost::Message;
 
 use crate::{
     cluster::parse_meta_row,
-    config::{ClusterAddress, Config},
+    config::{Config, ConnectionUri},
     model::parse_bytes_binary,
     wire::{
         cell_block::{CellBlockDecoder, Codec},
@@ -250,8 +252,8 @@ pub fn hbase_site(data: &[u8]) {
 
 /// A connection URI. A valid one is written so that it parses to the same value.
 pub fn connection_uri(data: &[u8]) {
-    if let Ok(Ok(address)) = std::str::from_utf8(data).map(str::parse::<ClusterAddress>) {
-        assert_eq!(address.to_string().parse::<ClusterAddress>().ok(), Some(address));
+    if let Ok(Ok(address)) = std::str::from_utf8(data).map(str::parse::<ConnectionUri>) {
+        assert_eq!(address.to_string().parse::<ConnectionUri>().ok(), Some(address));
     }
 }
 
@@ -329,6 +331,10 @@ mod tests {
         ("digest_challenge", digest_challenge),
         #[cfg(feature = "kerberos")]
         ("token_file", token_file),
+        #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
+        ("gssapi_status", gssapi_status),
+        #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
+        ("keytab", keytab),
     ];
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn principals_of(file: &Path) -> Result<BTreeSet<String>, KeytabError
 
 /// Returns the principals of a keytab. It has the version 5.2, and then entries of a length each,
 /// which is negative if the entry was deleted.
-fn principals(bytes: &[u8]) -> Result<BTreeSet<String>, KeytabError> {
+pub(crate) fn principals(bytes: &[u8]) -> Result<BTreeSet<String>, KeytabError> {
     let mut rest = bytes.strip_prefix(b"\x05\x02").ok_or(KeytabError::Format)?;
     let mut principals = BTreeSet::new();
     while !rest.is_empty() {

@@ -32,6 +32,9 @@ mod buffer;
 mod context;
 mod credentials;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keytab;
 mod library;
 mod status;
