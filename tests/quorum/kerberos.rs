@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use hbase_client::{Config, ErrorKind, TlsOptions};
 
 use super::{
-    Quorum, REQUIRES_SASL, connect,
+    HAS_SASL, Quorum, REQUIRES_SASL, Znodes, connect,
     kdc::{Kdc, REALM},
     member::Setup,
     refused, site, tls,
@@ -15,6 +15,8 @@ const SERVER: &str = "zookeeper/localhost";
 /// A principal that the servers do not have.
 const OTHER: &str = "other/localhost";
 const USER: &str = "alice";
+/// A user that may not read the guarded znodes.
+const STRANGER: &str = "bob";
 
 /// Returns the options of a server that authenticates clients, and requires it except of those of the
 /// first server, on which the test writes.
@@ -31,8 +33,9 @@ fn setup(kdc: &Kdc, index: usize) -> Setup {
         format!("-Djava.security.krb5.conf={}", kdc.configuration().display()),
         format!("-Djava.security.auth.login.config={}", jaas.display()),
     ]);
-    if index > 0 {
-        setup.options.extend(REQUIRES_SASL.map(str::to_owned));
+    match index {
+        0 => setup.options.push(HAS_SASL.to_owned()),
+        _ => setup.options.extend(REQUIRES_SASL.map(str::to_owned)),
     }
     setup
 }
@@ -40,15 +43,21 @@ fn setup(kdc: &Kdc, index: usize) -> Setup {
 /// Returns a client of these servers with the ticket of a keytab, or of the cache of the user, which
 /// is empty.
 fn client(hosts: &[String], kdc: Option<&Kdc>) -> Config {
+    client_as(USER, "/hbase", hosts, kdc)
+}
+
+/// Returns a client for the znodes below this one.
+fn client_as(user: &str, znode: &str, hosts: &[String], kdc: Option<&Kdc>) -> Config {
     let (keytab, user) = (
         kdc.map(|kdc| kdc.keytab().display().to_string()),
-        format!("{USER}@{REALM}"),
+        format!("{user}@{REALM}"),
     );
     let servers = format!("{SERVER}@{REALM}");
     let mut settings = vec![
         ("hbase.security.authentication", "kerberos"),
         ("hbase.master.kerberos.principal", &*servers),
         ("hbase.regionserver.kerberos.principal", &*servers),
+        ("zookeeper.znode.parent", znode),
     ];
     if let Some(keytab) = &keytab {
         settings.extend([
@@ -62,7 +71,7 @@ fn client(hosts: &[String], kdc: Option<&Kdc>) -> Config {
 #[tokio::test]
 async fn servers_are_authenticated_to_if_they_require_it() {
     let test = "kerberos::servers_are_authenticated_to_if_they_require_it";
-    let Some(mut kdc) = Kdc::start(test, &[SERVER, OTHER, USER]).await else {
+    let Some(mut kdc) = Kdc::start(test, &[SERVER, OTHER, USER, STRANGER]).await else {
         return;
     };
     let quorum = Quorum::start(|index| setup(&kdc, index)).await;
@@ -99,6 +108,30 @@ async fn servers_are_authenticated_to_if_they_require_it() {
         ],
     )
     .await;
+    // A server that requires nothing, and znodes that only the user may read.
+    let guarded = Znodes {
+        parent: "/guarded",
+        acl: ("sasl", &format!("{USER}@{REALM}")),
+    };
+    quorum.write(guarded).await;
+    let reader = |user, kdc| client_as(user, guarded.parent, &plain[..1], kdc);
+    connect(reader(USER, Some(&kdc))).await.unwrap();
+    let denied = [
+        "does not let this client read the znodes of HBase",
+        "NoAuth (-102)",
+        "hbase+rpc://",
+    ];
+    refused(reader(STRANGER, Some(&kdc)), ErrorKind::AccessDenied, &denied).await;
+    let simple = site(&plain[..1], &[], &[("zookeeper.znode.parent", guarded.parent)]);
+    refused(simple, ErrorKind::AccessDenied, &denied).await;
+    refused(
+        reader(USER, None),
+        ErrorKind::AuthenticationFailed,
+        &["no authentication to zookeeper@localhost", "kinit"],
+    )
+    .await;
+
+    // The tickets are forgotten after a refusal.
     let of_service = |service: &str| {
         let config = client(&plain[1..], Some(&kdc));
         let kerberos = config.kerberos().cloned();

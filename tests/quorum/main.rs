@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 
 use self::{
     member::{Member, PORTS, Setup, free_ports},
-    znodes::write_znodes,
+    znodes::{ANYONE, Znodes, write_znodes},
 };
 
 /// The time in which a look-up has to find a server, whatever happens to one member.
@@ -65,8 +65,16 @@ impl Quorum {
     }
 
     async fn write_znodes(&self) {
+        self.write(Znodes {
+            parent: "/hbase",
+            acl: ANYONE,
+        })
+        .await;
+    }
+
+    async fn write(&self, znodes: Znodes<'_>) {
         let [region_server, master] = [0, 1].map(|server| self.hbase.server(server).address());
-        write_znodes(&self.members[0].host(), &region_server, &master).await;
+        write_znodes(&self.members[0].host(), znodes, &region_server, &master).await;
         // The other members apply the last change a moment later.
         let mut changes = BTreeSet::from([String::new()]);
         while changes.len() > 1 || changes.contains("") {
@@ -99,10 +107,11 @@ impl Quorum {
 }
 
 /// The options of a server that accepts authenticated clients only.
-const REQUIRES_SASL: [&str; 2] = [
-    "-Dzookeeper.sessionRequireClientSASLAuth=true",
-    "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-];
+const REQUIRES_SASL: [&str; 2] = ["-Dzookeeper.sessionRequireClientSASLAuth=true", HAS_SASL];
+
+/// The option of a server whose znodes may be for authenticated clients.
+const HAS_SASL: &str =
+    "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 
 /// Reads the `hbase-site.xml` of a quorum at these addresses, with settings of ZooKeeper's client,
 /// whose names lack the prefix, and others.

@@ -10,9 +10,23 @@ use tokio::{
 const CREATE: i32 = 1;
 const CLOSE_SESSION: i32 = -11;
 
-/// Creates `/hbase` with the znodes of a region server that has `hbase:meta`, and of an active
-/// master.
-pub(crate) async fn write_znodes(quorum: &str, region_server: &(String, u16), master: &(String, u16)) {
+/// The scheme and the id of the whole world.
+pub(crate) const ANYONE: (&str, &str) = ("world", "anyone");
+
+/// The parent of the znodes, and the scheme and the id of those that have all rights.
+#[derive(Clone, Copy)]
+pub(crate) struct Znodes<'a> {
+    pub(crate) parent: &'a str,
+    pub(crate) acl: (&'a str, &'a str),
+}
+
+/// Creates the znodes of a region server that has `hbase:meta`, and of an active master.
+pub(crate) async fn write_znodes(
+    quorum: &str,
+    Znodes { parent, acl }: Znodes<'_>,
+    region_server: &(String, u16),
+    master: &(String, u16),
+) {
     let mut stream = TcpStream::connect(quorum).await.unwrap();
     // A session of 10 s: no version, no last change, no id, a password of 16 bytes, not read-only.
     let connect = [
@@ -31,18 +45,21 @@ pub(crate) async fn write_znodes(quorum: &str, region_server: &(String, u16), ma
         master: server_name(master),
         ..Default::default()
     };
-    for (path, data) in [
-        ("/hbase", Vec::new()),
-        ("/hbase/meta-region-server", stored(&meta)),
-        ("/hbase/master", stored(&master)),
+    for (name, data) in [
+        ("", Vec::new()),
+        ("/meta-region-server", stored(&meta)),
+        ("/master", stored(&master)),
     ] {
+        let path = format!("{parent}{name}");
+        // Others can create below the parent.
+        let (scheme, id) = if name.is_empty() { ANYONE } else { acl };
         let mut request = [1_i32, CREATE].map(i32::to_be_bytes).concat();
         put(&mut request, path.as_bytes());
         put(&mut request, &data);
-        // One entry: all rights for the world.
+        // One entry: all rights.
         request.extend([1_i32, 31].map(i32::to_be_bytes).concat());
-        put(&mut request, b"world");
-        put(&mut request, b"anyone");
+        put(&mut request, scheme.as_bytes());
+        put(&mut request, id.as_bytes());
         let persistent = 0_i32.to_be_bytes();
         request.extend(persistent);
         let reply = call(&mut stream, &request).await;
