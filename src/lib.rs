@@ -111,7 +111,8 @@ pub use hbase_client::{
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use hbase_client::{
-    AuthenticatedUser, DelegationToken, Kerberos, Protection, TicketSource, TokenFile, TokenFileFormat,
+    AuthenticatedUser, DelegationToken, KdcClock, Kerberos, Protection, TicketSource, TokenFile,
+    TokenFileFormat,
 };
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]

@@ -17,6 +17,8 @@
 mod audit;
 mod barriers;
 mod cancel;
+#[path = "../support/clock_shift.rs"]
+mod clock_shift;
 mod cluster;
 mod coordination;
 mod corners;

@@ -205,7 +205,7 @@ pub(super) fn command(cluster: &Cluster, arguments: &[&str], variables: &[(&str,
 }
 
 /// Fills a cache from a keytab, by the Kerberos library.
-fn fill(cache: &Path, cluster: &Cluster) {
+pub(super) fn fill(cache: &Path, cluster: &Cluster) {
     let (file, _) = keytab_of(&cluster.config());
     let cache = format!("FILE:{}", cache.display());
     let variables = [

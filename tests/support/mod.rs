@@ -7,6 +7,7 @@
 //! | `lock_rows` | lock tables, and the rows of locks |
 //! | `spy` | a connector that counts dials and calls, and can redirect them |
 //! | `forwarder` | a port that forwards to a server, and can be made to misbehave |
+//! | `clock_shift` | processes whose wall clock is wrong |
 //! | `filters` | all filters of reads, and what they find |
 //! | `fake` | the fake cluster, which some tests run on as well |
 //! | `forge` | messages that the library would never send |
@@ -21,6 +22,7 @@
     reason = "every test binary has this module, and uses a part of it"
 )]
 
+pub(crate) mod clock_shift;
 mod fake;
 pub(crate) mod filters;
 pub(crate) mod forge;

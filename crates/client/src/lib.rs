@@ -82,9 +82,6 @@ pub use config::{Kerberos, Protection, TicketSource, TokenFile};
 pub use config::{TlsOptions, TlsVersion};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use model::DelegationToken;
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
@@ -93,6 +90,9 @@ pub use model::{
     Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange,
     parse_bytes_binary,
 };
+#[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+pub use model::{DelegationToken, KdcClock};
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use wire::compression::Compression;
 #[cfg(feature = "kerberos")]

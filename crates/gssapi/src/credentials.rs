@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    buffer::Buffer,
     error::{Error, ErrorKind},
     keytab,
     library::Library,
@@ -146,6 +147,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Credentials {
+    /// Returns the principal of the client. No ticket is requested for a keytab.
+    pub(crate) fn principal(&self, library: &'static Library) -> Result<String, Error> {
+        match self {
+            Self::Keytab(keytab) => Ok(keytab.principal.clone()),
+            Self::DefaultCache | Self::Cache(_) => self.with(library, |credential| credential.name()?.text()),
+        }
+    }
+
     /// Runs a function with the credentials, which may request tickets.
     pub(crate) fn with<T>(
         &self,
@@ -284,9 +293,31 @@ impl Credential {
     pub(crate) const fn handle(&self) -> Handle {
         self.handle
     }
+
+    /// Returns the name of the client.
+    fn name(&self) -> Result<Name, Error> {
+        let mut name = Name::empty(self.library);
+        let mut minor = 0;
+        // SAFETY: all pointers are valid for the call; it does not write the outputs that are null.
+        let major = unsafe {
+            (self.library.gss_inquire_cred)(
+                &raw mut minor,
+                self.handle,
+                &raw mut name.handle,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        match major & ERRORS {
+            0 => Ok(name),
+            _ => Err(Error::of_status(self.library, GET_TICKET, major, minor)),
+        }
+    }
 }
 
 const GET_TICKET: &str = "cannot get a ticket";
+const READ_PRINCIPAL: &str = "cannot read a principal";
 
 impl Drop for Credential {
     fn drop(&mut self) {
@@ -308,10 +339,7 @@ unsafe impl Send for Name {}
 
 impl Name {
     pub(crate) fn import(library: &'static Library, text: &str, form: Oid) -> Result<Self, Error> {
-        let mut name = Self {
-            library,
-            handle: ptr::null_mut(),
-        };
+        let mut name = Self::empty(library);
         let text = RawBuffer::of(text.as_bytes());
         let mut minor = 0;
         // SAFETY: all pointers are valid for the call, which only reads the text.
@@ -325,7 +353,29 @@ impl Name {
         };
         match major & ERRORS {
             0 => Ok(name),
-            _ => Err(Error::of_status(library, "cannot read a principal", major, minor)),
+            _ => Err(Error::of_status(library, READ_PRINCIPAL, major, minor)),
+        }
+    }
+
+    const fn empty(library: &'static Library) -> Self {
+        Self {
+            library,
+            handle: ptr::null_mut(),
+        }
+    }
+
+    /// Returns the text of the name, with the realm.
+    fn text(&self) -> Result<String, Error> {
+        let mut text = Buffer::new(self.library);
+        let mut minor = 0;
+        // SAFETY: all pointers are valid for the call, and the output is empty. The library does not
+        // write the form, which is null.
+        let major = unsafe {
+            (self.library.gss_display_name)(&raw mut minor, self.handle, text.output(), ptr::null_mut())
+        };
+        match major & ERRORS {
+            0 => Ok(String::from_utf8_lossy(&text).into_owned()),
+            _ => Err(Error::of_status(self.library, READ_PRINCIPAL, major, minor)),
         }
     }
 

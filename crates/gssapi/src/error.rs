@@ -20,6 +20,8 @@ pub enum ErrorKind {
     LibraryMissing,
     /// The library cannot be told which keytab or cache to use (Heimdal).
     LibraryUnsuitable,
+    /// The library cannot report the time of a key distribution centre (Heimdal).
+    TimeUnknown,
     /// There is no ticket and no keytab.
     NoTicket,
     /// The ticket has expired.
@@ -74,6 +76,9 @@ impl Error {
             }
             ErrorKind::LibraryUnsuitable => {
                 "install MIT's Kerberos library, or set KRB5_CLIENT_KTNAME and KRB5CCNAME instead"
+            }
+            ErrorKind::TimeUnknown => {
+                "install MIT's Kerberos library, which reports the time, or compare the clocks by other means"
             }
             ErrorKind::NoTicket => "run kinit, or configure a keytab and its principal",
             ErrorKind::TicketExpired => "run kinit, or configure a keytab, from which tickets are renewed",

@@ -5,7 +5,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `sys` | the types and constants of the C interface |
+//! | `sys` | the types and constants of the C interfaces |
 //! | `library` | the library and its functions |
 //! | `error` | [`Error`]: the kind, and what to do |
 //! | `buffer` | [`Buffer`]: bytes that the library allocated |
@@ -13,6 +13,7 @@
 //! | `keytab` | the principals of a keytab file |
 //! | `credentials` | [`Credentials`]: where the ticket comes from |
 //! | `context` | [`Context`]: an authenticated exchange with one server |
+//! | `kdc_time` | [`KdcTime`]: the time of a key distribution centre |
 //!
 //! All calls block: the first ones for files, name servers and key distribution centres, up to tens
 //! of seconds. [`Context::wrap`] and [`Context::unwrap`] only compute.
@@ -35,6 +36,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod kdc_time;
 mod keytab;
 mod library;
 mod status;
@@ -44,3 +46,4 @@ pub use buffer::Buffer;
 pub use context::{Context, Service, Unwrapped};
 pub use credentials::{Credentials, Keytab};
 pub use error::{Error, ErrorKind};
+pub use kdc_time::KdcTime;

@@ -67,7 +67,8 @@ fn status_text(library: &'static Library, status: Word, of: std::ffi::c_int) -> 
 /// follow it, then those of the library.
 const KERBEROS: i32 = -1_765_328_384;
 
-fn kind(major: Word, minor: Word) -> ErrorKind {
+/// Returns the kind of the failure of a call that returned these statuses.
+pub(crate) fn kind(major: Word, minor: Word) -> ErrorKind {
     // Routine errors of RFC 2744.
     const BAD_MESSAGE: Word = 6 << 16;
     const NO_CREDENTIALS: Word = 7 << 16;

@@ -1,4 +1,5 @@
-//! The types and constants of the C interface (RFC 2744, and MIT's extension for credential stores).
+//! The types and constants of the C interfaces: GSSAPI (RFC 2744, and MIT's extension for credential
+//! stores), and the functions of MIT's krb5.h that query a key distribution centre.
 
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -154,6 +155,10 @@ pub(crate) type AcquireCredFrom = unsafe extern "C" fn(
     *mut *mut OidSet,
     *mut Word,
 ) -> Word;
+pub(crate) type InquireCred =
+    unsafe extern "C" fn(*mut Word, Handle, *mut Handle, *mut Word, *mut c_int, *mut *mut OidSet) -> Word;
+pub(crate) type DisplayName =
+    unsafe extern "C" fn(*mut Word, Handle, *mut RawBuffer, *mut *const Oid) -> Word;
 pub(crate) type InitSecContext = unsafe extern "C" fn(
     *mut Word,
     Handle,
@@ -185,3 +190,45 @@ pub(crate) type WrapSizeLimit = unsafe extern "C" fn(*mut Word, Handle, c_int, W
 pub(crate) type DisplayStatus =
     unsafe extern "C" fn(*mut Word, Word, c_int, *const Oid, *mut Word, *mut RawBuffer) -> Word;
 pub(crate) type ReleaseBuffer = unsafe extern "C" fn(*mut Word, *mut RawBuffer) -> Word;
+
+/// `krb5_error_code`.
+pub(crate) type Code = i32;
+
+/// The beginning of `krb5_error`: the error that a key distribution centre answered (RFC 4120, 5.9.1).
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct KdcError {
+    magic: i32,
+    client_time: i32,
+    client_microseconds: i32,
+    pub(crate) microseconds: i32,
+    /// Seconds since 1970, without a sign: they last until 2106.
+    pub(crate) time: i32,
+}
+
+#[cfg(test)]
+impl KdcError {
+    pub(crate) const fn at(time: i32, microseconds: i32) -> Self {
+        Self {
+            magic: 0,
+            client_time: 0,
+            client_microseconds: 0,
+            microseconds,
+            time,
+        }
+    }
+}
+
+pub(crate) type InitContext = unsafe extern "C" fn(*mut Handle) -> Code;
+pub(crate) type FreeContext = unsafe extern "C" fn(Handle);
+pub(crate) type ParseName = unsafe extern "C" fn(Handle, *const c_char, *mut Handle) -> Code;
+/// Frees a principal, a request or an error of this context.
+pub(crate) type FreeHandle = unsafe extern "C" fn(Handle, Handle);
+pub(crate) type InitRequest =
+    unsafe extern "C" fn(Handle, Handle, *const c_void, *mut c_void, i32, *const c_void, *mut Handle) -> Code;
+pub(crate) type SetService = unsafe extern "C" fn(Handle, Handle, *const c_char) -> Code;
+pub(crate) type GetAnswer = unsafe extern "C" fn(Handle, Handle) -> Code;
+pub(crate) type GetError = unsafe extern "C" fn(Handle, Handle, *mut *mut KdcError) -> Code;
+pub(crate) type FreeError = unsafe extern "C" fn(Handle, *mut KdcError);
+pub(crate) type GetMessage = unsafe extern "C" fn(Handle, Code) -> *const c_char;
+pub(crate) type FreeMessage = unsafe extern "C" fn(Handle, *const c_char);

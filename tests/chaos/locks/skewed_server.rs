@@ -14,8 +14,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::wall_clock::{SHIFT, compile};
 use crate::{
+    clock_shift::{PRELOAD, SHIFT, compile},
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table_as, drop_table},
     settings::Settings,
 };
@@ -36,7 +36,7 @@ impl Shifted {
         let started = Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
             .args(["dev", "start", "--name", &cluster.name(), "--server"])
             .arg(SERVER.to_string())
-            .env("LD_PRELOAD", shim)
+            .env(PRELOAD, shim)
             .env(SHIFT, AHEAD.as_secs().to_string())
             .stdout(Stdio::null())
             .status();
@@ -84,7 +84,7 @@ async fn commit(table: &PartitionedTable, guard: &LockGuard) -> Outcome {
 async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
     let settings = Settings::of(TEST);
     let folder = tempfile::tempdir().unwrap();
-    let shim = compile(folder.path()).await;
+    let shim = compile(folder.path());
     let cluster = TestCluster::take().await;
     let connection = cluster.connect().await;
     let name = create_table_as(&connection, &settings, TEST, &[], |descriptor| {

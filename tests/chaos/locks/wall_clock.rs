@@ -20,13 +20,15 @@ use tokio::{
 };
 
 use super::{Rig, Sort, locks_of, request};
-use crate::{cluster::PATIENCE, settings::Settings};
+use crate::{
+    clock_shift::{PRELOAD, SHIFT, compile},
+    cluster::PATIENCE,
+    settings::Settings,
+};
 
 const OTHER: &str = "locks::wall_clock::other_process";
 const TABLE: &str = "CLOCK_SHIFT_TABLE";
 const URI: &str = "CLOCK_SHIFT_URI";
-/// The environment variable of the shim.
-pub(super) const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
 const LEASE: Duration = Duration::from_secs(3);
 const ID: &str = "clock";
 
@@ -91,7 +93,7 @@ impl Other {
     fn start(rig: &Rig, shim: &Path, shift: i64) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args(["--exact", OTHER, "--ignored", "--nocapture"])
-            .env("LD_PRELOAD", shim)
+            .env(PRELOAD, shim)
             .env(SHIFT, shift.to_string())
             .env(TABLE, rig.name.to_string())
             .env(URI, rig.cluster.uri())
@@ -137,26 +139,12 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Compiles the shim of `clock_shift.c` for preloading.
-pub(super) async fn compile(folder: &Path) -> std::path::PathBuf {
-    let source = Path::new(env!("REPOSITORY")).join("tests/chaos/locks/clock_shift.c");
-    let shim = folder.join("clock_shift.so");
-    let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&shim, &source])
-        .status()
-        .await
-        .expect("a C compiler, as cc");
-    assert!(status.success());
-    shim
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_wall_clock_does_not_break_exclusion() {
     const TEST: &str = "lock_wall_clock";
     let settings = Settings::of(TEST);
     let folder = tempfile::tempdir().unwrap();
-    let shim = compile(folder.path()).await;
+    let shim = compile(folder.path());
     for sort in settings.variants([Sort::OursAlone, Sort::WithCompanions]) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let locks = rig.locks().await;

@@ -62,8 +62,10 @@ fn summary(audit: &ClusterAudit) -> String {
         0 => String::new(),
         count => format!("; {} left out, for other things", output::counted(count, "table")),
     };
+    let clock = audit.kdc_clock.as_ref();
+    let clock = clock.map_or(String::new(), |clock| format!("; {clock}"));
     format!(
-        "HBase {}, {}: {looked_at}{skipped}",
+        "HBase {}, {}: {looked_at}{skipped}{clock}",
         audit.version,
         output::counted(audit.servers.len(), "region server"),
     )

@@ -5,7 +5,7 @@ use prost::Message;
 use super::{Connection, EndpointCall};
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::DelegationToken,
+    model::{DelegationToken, KdcClock},
     wire::{delegation_token::decode_token, pb},
 };
 
@@ -54,6 +54,27 @@ impl Connection {
             [token.identifier, token.password, token.service].map(Option::unwrap_or_default);
         decode_token(identifier, password, &service)
             .map_err(|error| Error::new(ErrorKind::Protocol, "an invalid token").with_source(error))
+    }
+
+    /// Compares the clock of this machine with that of a key distribution centre (KDC) of the client's
+    /// realm. Returns `None` if the client needs no ticket: it authenticates by a delegation token, or
+    /// not at all.
+    ///
+    /// Servers refuse tickets of clients whose clock differs by more than 5 minutes. MIT's library adopts
+    /// the time of the KDC together with a ticket that it requests, so a wrong clock may not show until a
+    /// ticket is used that is older than the difference.
+    ///
+    /// The wall clock is that of the [environment](Self::environment). One request is sent to the KDC, for
+    /// a ticket for a server that does not exist: its answer has the time. The request has no proof of
+    /// the user's identity, so it does not count as a failed login.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`AuthenticationFailed`](ErrorKind::AuthenticationFailed) if no KDC answers within the
+    /// [connect timeout](crate::Config::with_connect_timeout), or there is neither a ticket nor a keytab, or
+    /// the Kerberos library is not MIT's: Heimdal's cannot report the time.
+    pub async fn kdc_clock(&self) -> Result<Option<KdcClock>> {
+        self.shared.cluster.kdc_clock().await
     }
 
     /// Calls the endpoint of the coprocessor `TokenProvider`.

@@ -54,6 +54,8 @@ pub(crate) use region_cache::RegionLocation;
 use self::master_address::MasterAddress;
 #[cfg(feature = "kerberos")]
 use self::token_choice::token_of_cluster;
+#[cfg(feature = "kerberos")]
+use crate::model::KdcClock;
 use crate::{
     config::Config,
     environment::Environment,
@@ -186,6 +188,14 @@ impl Cluster {
             self.rpc.use_token(token.clone(), Arc::clone(&self.environment));
         }
         Ok(())
+    }
+
+    /// Compares the wall clock with that of a key distribution centre. Returns `None` if connections
+    /// need no ticket.
+    #[cfg(feature = "kerberos")]
+    pub(crate) async fn kdc_clock(&self) -> Result<Option<KdcClock>> {
+        let compared = self.rpc.kdc_clock(Arc::clone(&self.environment)).await;
+        compared.map_err(CallError::into_error)
     }
 
     /// Locates `hbase:meta`, unless its server is known.

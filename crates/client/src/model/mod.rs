@@ -18,6 +18,7 @@
 //! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
 //! | `delegation_token` | proofs of a user's identity |
+//! | `kdc_clock` | this machine's clock, compared with that of Kerberos |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
 mod append;
@@ -32,6 +33,8 @@ mod delete;
 mod durability;
 mod filter;
 mod increment;
+#[cfg(feature = "kerberos")]
+mod kdc_clock;
 mod limits;
 mod mutation;
 mod namespace_descriptor;
@@ -64,6 +67,8 @@ pub use filter::Filter;
 pub use filter::FilterKind;
 pub use increment::Counter;
 pub use increment::Increment;
+#[cfg(feature = "kerberos")]
+pub use kdc_clock::KdcClock;
 pub(crate) use limits::in_row;
 pub use limits::{LATEST_TIMESTAMP, Limits, timestamp_after};
 pub use mutation::Mutation;

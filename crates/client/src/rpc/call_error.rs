@@ -357,7 +357,7 @@ impl CallError {
                 .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
             Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
             #[cfg(feature = "kerberos")]
-            Self::Unauthenticated(error) => Error::new(kind, what).at_stage("authenticating").with_hint(error.hint()),
+            Self::Unauthenticated(error) => Error::new(kind, what).at_stage(error.stage()).with_hint(error.hint()),
             Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
         }
     }

@@ -39,7 +39,10 @@ use crate::{
     },
 };
 #[cfg(feature = "kerberos")]
-use crate::{environment::Environment, model::DelegationToken};
+use crate::{
+    environment::Environment,
+    model::{DelegationToken, KdcClock},
+};
 
 /// All connections of one client.
 #[derive(Debug)]
@@ -124,6 +127,19 @@ impl RpcClient {
     pub(crate) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
         if let Some(authenticator) = self.dialler.authenticator() {
             authenticator.use_token(token, environment);
+        }
+    }
+
+    /// Compares the wall clock with that of a key distribution centre. Returns `None` if connections
+    /// need no ticket.
+    #[cfg(feature = "kerberos")]
+    pub(crate) async fn kdc_clock(
+        &self,
+        environment: Arc<dyn Environment>,
+    ) -> Result<Option<KdcClock>, CallError> {
+        match self.dialler.authenticator() {
+            Some(authenticator) => Ok(authenticator.kdc_clock(environment).await?),
+            None => Ok(None),
         }
     }
 

@@ -1,11 +1,11 @@
 //! The names of findings. They are the same in all versions, and docs/auditing.md lists them.
 
 macro_rules! names {
-    ($($name:ident $text:literal)*) => {
+    ($($(#[$attribute:meta])* $name:ident $text:literal)*) => {
         /// The name of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(in crate) enum Name {
-            $($name,)*
+            $($(#[$attribute])* $name,)*
         }
 
         impl Name {
@@ -35,6 +35,8 @@ names! {
     FeatureUnknown "feature-unknown"
     FirstPartitionGiant "first-partition-giant"
     JavaUnprotected "java-unprotected"
+    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "there is no clock to compare with"))]
+    KdcClockDistant "kdc-clock-distant"
     MergesDisabled "merges-disabled"
     MergesSwitchedOff "merges-switched-off"
     MinVersions "min-versions"

@@ -16,6 +16,12 @@ pub(crate) enum AuthenticationError {
     /// The Kerberos library refused, or the key distribution centre.
     #[error("no authentication to {service}: {error}")]
     Kerberos { error: GssapiError, service: String },
+    /// The key distribution centre did not report its time.
+    #[error("{0}")]
+    NoKdcTime(GssapiError),
+    /// The key distribution centre did not answer when it was asked for its time.
+    #[error("the key distribution centre did not report its time within {0:?}")]
+    KdcTimeout(Duration),
     /// The server refused the tokens of the client.
     #[error("the server refused the authentication: {exception}")]
     Refused {
@@ -136,11 +142,13 @@ impl AuthenticationError {
     /// Returns whether another attempt may succeed without a change of settings.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Kerberos { error, .. } => error.kind() == GssapiErrorKind::KdcUnreachable,
+            Self::Kerberos { error, .. } | Self::NoKdcTime(error) => {
+                error.kind() == GssapiErrorKind::KdcUnreachable
+            }
             Self::Refused { has_new_tickets, .. } => *has_new_tickets,
             #[cfg(feature = "zookeeper")]
             Self::QuorumRefused { has_new_tickets, .. } => *has_new_tickets,
-            Self::Timeout(_) | Self::Interrupted => true,
+            Self::Timeout(_) | Self::KdcTimeout(_) | Self::Interrupted => true,
             _ => false,
         }
     }
@@ -153,14 +161,25 @@ impl AuthenticationError {
         }
     }
 
+    /// Returns what the client was about to do.
+    pub(crate) fn stage(&self) -> &'static str {
+        match self {
+            Self::NoKdcTime(_) | Self::KdcTimeout(_) => "comparing clocks",
+            _ => "authenticating",
+        }
+    }
+
     /// Returns an instruction on what to do.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::Kerberos { error, .. } => error.hint(),
+            Self::Kerberos { error, .. } | Self::NoKdcTime(error) => error.hint(),
+            Self::KdcTimeout(_) => {
+                "check that a key distribution centre of the realm can be reached from here"
+            }
             Self::Refused { .. } => {
                 "check that the principal of the server here (hbase.master.kerberos.principal, \
-                 hbase.regionserver.kerberos.principal) is the one in its keytab, and that its clock is right; its log has \
-                 the reason"
+                 hbase.regionserver.kerberos.principal) is the one in its keytab, and that its clock and that of \
+                 this machine are right; its log has the reason"
             }
             Self::TokenRefused { exception, .. } => token_hint(&exception.message),
             Self::WrongProof => "check the address, and that the token is unaltered",

@@ -22,6 +22,7 @@ use super::{
     authentication_error::AuthenticationError,
     digest::Digest,
     gssapi::Gssapi,
+    kdc_clock,
     negotiation::{Accepted, negotiate},
     principal::{MASTER, REGION_SERVER, ServerPrincipal},
     registry_query,
@@ -31,7 +32,7 @@ use crate::{
     config::{Config, Kerberos, Protection, TicketSource, TokenFile},
     environment::Environment,
     error::RemoteException,
-    model::DelegationToken,
+    model::{DelegationToken, KdcClock},
     rpc::{
         call_error::CallError,
         connector::{DialTarget, Io, ServiceKind},
@@ -133,6 +134,21 @@ impl Authenticator {
         let (kerberos, credentials) = self.kerberos.as_ref()?;
         let service = kerberos.zookeeper_service().to_owned();
         Some(QuorumLogin::new(credentials.clone(), service))
+    }
+
+    /// Compares the wall clock with that of a key distribution centre. Returns `None` if connections
+    /// need no ticket.
+    pub(in crate::rpc) async fn kdc_clock(
+        &self,
+        environment: Arc<dyn Environment>,
+    ) -> Result<Option<KdcClock>, AuthenticationError> {
+        match (self.token.get(), &self.kerberos) {
+            (None, Some((_, credentials))) => {
+                let compared = kdc_clock::compare(credentials.clone(), environment, self.connect_timeout);
+                compared.await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Authenticates a new connection. Returns its stream, and the bytes to send before the first

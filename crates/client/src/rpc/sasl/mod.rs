@@ -11,6 +11,7 @@
 //! | `digest` | the mechanism of delegation tokens |
 //! | `negotiation` | the exchange of tokens with a server of HBase |
 //! | `quorum_login` | [`QuorumLogin`]: the tokens for servers of a ZooKeeper quorum |
+//! | `kdc_clock` | the clock of the key distribution centre |
 //! | `thread` | the threads on which steps run that block |
 //! | `stream` | the stream after it, wrapped if the client and the server agreed on a layer |
 //! | `authentication_error` | why a server or this client refuses |
@@ -24,6 +25,7 @@ mod authentication_error;
 mod authenticator;
 mod digest;
 mod gssapi;
+mod kdc_clock;
 mod mechanism;
 mod negotiation;
 mod principal;

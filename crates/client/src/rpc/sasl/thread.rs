@@ -27,12 +27,27 @@ pub(super) async fn take_step(
         let next = mechanism.step(&token)?;
         return Ok((mechanism, next));
     }
+    on_thread(move || {
+        let next = mechanism.step(&token)?;
+        Ok((mechanism, next))
+    })
+    .await
+}
+
+/// Calls a function of the library that may block, on a thread of its own.
+///
+/// # Cancel safety
+///
+/// The function ends on its own thread.
+pub(super) async fn on_thread<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, AuthenticationError> + Send + 'static,
+) -> Result<T, AuthenticationError> {
     // The semaphore is never closed.
     let permit = BLOCKING.acquire().await;
-    let step = spawn_blocking(move || {
-        let next = mechanism.step(&token);
+    let called = spawn_blocking(move || {
+        let result = call();
         drop(permit);
-        next.map(|next| (mechanism, next))
+        result
     });
-    step.await.unwrap_or(Err(AuthenticationError::Interrupted))
+    called.await.unwrap_or(Err(AuthenticationError::Interrupted))
 }
