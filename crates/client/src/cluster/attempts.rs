@@ -316,8 +316,9 @@ impl<'a> Attempts<'a> {
     fn give_up(&mut self, error: Error) -> Error {
         let waited = rounded(self.started.elapsed());
         // Of two causes, the one that is not itself a deadline explains more.
+        let is_cut = error.kind() == ErrorKind::DeadlineExceeded || Instant::now() >= self.operation.deadline;
         let cause = match self.last_error.take() {
-            Some(last) if error.kind() == ErrorKind::DeadlineExceeded => last,
+            Some(last) if is_cut => last,
             _ => error,
         };
         let server = cause.server().map(str::to_owned);

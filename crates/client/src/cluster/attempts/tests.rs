@@ -22,12 +22,13 @@ fn lost_answer() -> CallError {
     }
 }
 
-/// Returns the final error of an operation whose attempts fail in this order, the last failure
-/// repeated.
-async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
+fn cluster() -> Cluster {
     let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-    let location = RegionLocation {
+    Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment))
+}
+
+fn location() -> RegionLocation {
+    RegionLocation {
         region: RegionInfo::meta(),
         server: ServerName {
             host: "h".into(),
@@ -36,7 +37,13 @@ async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
         },
         open_sequence: 1,
         replicas: Vec::new(),
-    };
+    }
+}
+
+/// Returns the final error of an operation whose attempts fail in this order, the last failure
+/// repeated.
+async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
+    let (cluster, location) = (cluster(), location());
     let table = TableName::meta();
     let operation = Operation {
         name: "put",
@@ -112,12 +119,29 @@ async fn attempts_go_on_until_the_deadline_is_near() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn attempt_that_the_deadline_cuts_does_not_hide_the_failure_before_it() {
+    let (cluster, location, table) = (cluster(), location(), TableName::meta());
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let operation = Operation {
+        name: "put",
+        table: &table,
+        row: Cow::Owned("r".into()),
+        kind: CallKind::Read,
+        deadline,
+    };
+    let mut attempts = Attempts::new(&cluster, operation);
+    attempts.recover(too_busy(), &location).await.unwrap();
+    let began = Instant::now();
+    tokio::time::sleep_until(deadline).await;
+    let cut = CallError::DialTimeout(began.elapsed());
+    let error = attempts.recover(cut, &location).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert!(error.to_string().contains("RegionTooBusyException"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scan_that_has_come_further_begins_to_count_anew() {
-    let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let (cluster, table) = (
-        Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment)),
-        TableName::meta(),
-    );
+    let (cluster, table) = (cluster(), TableName::meta());
     let operation = Operation {
         name: "scan",
         table: &table,
