@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The server that the ticket is for. No host has a name that ends in `.invalid` (RFC 6761).
-const NOBODY: &CStr = c"hbase-txn/clock.invalid";
+const NO_SERVER: &CStr = c"hbase-txn/clock.invalid";
 
 const WHAT: &str = "cannot get the time of the key distribution centre";
 
@@ -147,7 +147,7 @@ impl Request {
         request.session.checked(code)?;
         let (prompter, prompter_data, options) = (ptr::null(), ptr::null_mut(), ptr::null::<c_void>());
         // SAFETY: all pointers are valid for the call, or null: without a prompter and without options
-        // the library has no key, and asks nobody for one. The library copies the principal.
+        // the library has no key, and requests none. The library copies the principal.
         let code = unsafe {
             (functions.krb5_init_creds_init)(
                 request.session.handle,
@@ -162,7 +162,11 @@ impl Request {
         request.session.checked(code)?;
         // SAFETY: all pointers are valid for the call, which only reads the text.
         let code = unsafe {
-            (functions.krb5_init_creds_set_service)(request.session.handle, request.handle, NOBODY.as_ptr())
+            (functions.krb5_init_creds_set_service)(
+                request.session.handle,
+                request.handle,
+                NO_SERVER.as_ptr(),
+            )
         };
         request.session.checked(code)?;
         Ok(request)

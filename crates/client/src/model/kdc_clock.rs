@@ -81,7 +81,7 @@ mod tests {
     #[case(3_250, 0..=0, 3_300, (3_250, 0), "at least 3.2 s ahead of the KDC's")]
     #[case(400_900, 0..=1_000, 400_910, (399_900, 0), "at least 399.9 s ahead of the KDC's")]
     #[case(0, 90_000..=91_000, 1_000, (0, 89_000), "at least 89.0 s behind the KDC's")]
-    fn only_what_is_certain_is_told(
+    fn only_what_is_certain_is_reported(
         #[case] asked: u64,
         #[case] kdc: RangeInclusive<u64>,
         #[case] answered: u64,

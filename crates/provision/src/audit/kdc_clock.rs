@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::audit::finding::Severity;
 
-    fn told(ahead: u64, behind: u64) -> Option<(Severity, String)> {
+    fn reported(ahead: u64, behind: u64) -> Option<(Severity, String)> {
         let found = finding(Duration::from_secs(ahead), Duration::from_secs(behind))?;
         assert_eq!(found.finding, "kdc-clock-distant");
         assert_eq!(found.command.as_deref(), Some("timedatectl set-ntp true"));
@@ -76,17 +76,20 @@ mod tests {
 
     #[test]
     fn distance_decides_the_severity() {
-        assert_eq!(told(0, 0), None);
-        assert_eq!(told(59, 0), None);
-        assert_eq!(told(0, 59), None);
+        assert_eq!(reported(0, 0), None);
+        assert_eq!(reported(59, 0), None);
+        assert_eq!(reported(0, 59), None);
         let what = |how: &str| {
             format!("the clock of this machine is at least {how} that of the key distribution centre")
         };
-        assert_eq!(told(60, 0).unwrap(), (Severity::Note, what("60 s ahead of")));
-        assert_eq!(told(0, 299).unwrap(), (Severity::Note, what("299 s behind")));
-        assert_eq!(told(300, 0).unwrap(), (Severity::Broken, what("300 s ahead of")));
+        assert_eq!(reported(60, 0).unwrap(), (Severity::Note, what("60 s ahead of")));
+        assert_eq!(reported(0, 299).unwrap(), (Severity::Note, what("299 s behind")));
         assert_eq!(
-            told(0, 86_400).unwrap(),
+            reported(300, 0).unwrap(),
+            (Severity::Broken, what("300 s ahead of"))
+        );
+        assert_eq!(
+            reported(0, 86_400).unwrap(),
             (Severity::Broken, what("86400 s behind"))
         );
     }
