@@ -4,7 +4,7 @@
 //! flight can be: each earlier attempt was either refused before it was applied, or answered that a
 //! condition does not hold, and was fenced off if it leaves a record.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -116,41 +116,29 @@ impl Committer {
 
     async fn commit_by_endpoint(&self, prepared: &Prepared<'_>, deadline: Instant) -> Result<Outcome> {
         let mut seen = Seen::default();
-        if let Some(claim) = &prepared.claim
-            && let Some(request) = &prepared.group.record
-            && request.of_caller
-        {
-            seen.record = claim.read(deadline).await?;
-            if seen.record.as_ref().is_some_and(is_committed) {
-                return Ok(Outcome::Committed(prepared.committed(true)));
-            }
-        }
-        let mut pauses = Pauses::after_conflicts();
         let mut sharing = match prepared.may_share() {
             true => Sharing::Shared,
             false => Sharing::Alone,
         };
+        let mut first = match prepared.claim_of_caller() {
+            Some(claim) => {
+                self.read_and_attempt(claim, prepared, &mut seen, sharing, deadline)
+                    .await?
+            }
+            None => None,
+        };
+        if let Some(found) = seen.record.as_ref().filter(|found| is_committed(found)) {
+            return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(found))));
+        }
+        let mut pauses = Pauses::after_conflicts();
         loop {
-            let turn = match &self.admission {
-                Some(admission) => {
-                    let partition = &prepared.group.partition;
-                    Some(admission.enter(partition, sharing, deadline).await?)
-                }
-                None => None,
-            };
-            let attempt = self.form(prepared, &mut seen, deadline).await?;
-            let applied = match (&self.admission, sharing) {
-                (Some(admission), Sharing::Shared) => {
-                    let group_commit = &admission.group_commit;
-                    self.send_shared(group_commit, prepared, attempt, deadline)
-                        .await?
-                }
-                _ => self.send(&attempt.into_request(prepared), deadline).await?,
+            let applied = match first.take() {
+                Some(applied) => applied,
+                None => self.attempt(prepared, &mut seen, sharing, deadline).await?,
             };
             if applied {
                 return Ok(Outcome::Committed(prepared.committed(false)));
             }
-            drop(turn);
             sharing = Sharing::Alone;
             if let Some(claim) = &prepared.claim {
                 // A copy of the attempt may be in flight and would find the conditions met.
@@ -158,8 +146,7 @@ impl Committer {
                 match fenced.map_err(unless_settled)? {
                     Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
-                        let replayed = found.record.writer != claim.writer;
-                        return Ok(Outcome::Committed(prepared.committed(replayed)));
+                        return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(&found))));
                     }
                     Fenced::Found(_) => return Err(settled_elsewhere()),
                 }
@@ -175,6 +162,76 @@ impl Committer {
                 )
                 .with_retryable(true));
             }
+        }
+    }
+
+    /// Reads the record of a caller's id, and meanwhile makes the first attempt, under the condition
+    /// that there is no record. Returns whether the attempt was applied, or `None` if it was not and
+    /// can't be: there is a record, which is in `seen` then.
+    ///
+    /// The read distinguishes an earlier abort from one that another process writes during the
+    /// attempt.
+    async fn read_and_attempt(
+        &self,
+        claim: &Claim,
+        prepared: &Prepared<'_>,
+        seen: &mut Seen,
+        sharing: Sharing,
+        deadline: Instant,
+    ) -> Result<Option<bool>> {
+        // Locks and latches of the transaction are not asked for one that was committed before.
+        if !prepared.group.parts.is_empty() {
+            seen.record = claim.read(deadline).await?;
+            return Ok(None);
+        }
+        let mut unread = Seen::default();
+        let mut read = pin!(claim.read(deadline));
+        let mut attempt = pin!(self.attempt(prepared, &mut unread, sharing, deadline));
+        let (read, attempt) = tokio::select! {
+            biased;
+            read = &mut read => match read {
+                Ok(None) => (read, attempt.await),
+                Err(error) if error.kind() != ErrorKind::IdReused => (Err(error), attempt.await),
+                found => (found, Ok(false)),
+            },
+            attempt = &mut attempt => match attempt {
+                Ok(true) => return Ok(Some(true)),
+                attempt => (read.await, attempt),
+            },
+        };
+        match (read, attempt) {
+            (Ok(Some(found)), _) => {
+                seen.record = Some(found);
+                Ok(None)
+            }
+            (Err(error), _) if error.kind() == ErrorKind::IdReused => Err(error),
+            // Without the read, an abort that the fence finds counts as one during the attempt.
+            (_, attempt) => attempt.map(Some),
+        }
+    }
+
+    /// Sends the transaction once, when its turn comes. Returns `false` if a condition does not hold.
+    async fn attempt(
+        &self,
+        prepared: &Prepared<'_>,
+        seen: &mut Seen,
+        sharing: Sharing,
+        deadline: Instant,
+    ) -> Result<bool> {
+        let _turn = match &self.admission {
+            Some(admission) => {
+                let partition = &prepared.group.partition;
+                Some(admission.enter(partition, sharing, deadline).await?)
+            }
+            None => None,
+        };
+        let attempt = self.form(prepared, seen, deadline).await?;
+        match (&self.admission, sharing) {
+            (Some(admission), Sharing::Shared) => {
+                let group_commit = &admission.group_commit;
+                self.send_shared(group_commit, prepared, attempt, deadline).await
+            }
+            _ => self.send(&attempt.into_request(prepared), deadline).await,
         }
     }
 

@@ -4,8 +4,8 @@ use hbase_client::{BytesBinary, Durability, TableName};
 use tokio::time::Instant;
 
 use super::{
-    digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, sequence::Sequence,
-    settle::Claim,
+    digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, record::SeenRecord,
+    sequence::Sequence, settle::Claim,
 };
 use crate::error::{Error, Result};
 
@@ -64,6 +64,18 @@ impl<'a> Prepared<'a> {
             && group.parts.is_empty()
             && !group.guard_timestamps
             && !self.sequence.replaces()
+    }
+
+    /// Returns the claim on a record whose id the caller chose, so that there may be a record.
+    pub(super) fn claim_of_caller(&self) -> Option<&Claim> {
+        let is_of_caller = self.group.record.as_ref().is_some_and(|record| record.of_caller);
+        self.claim.as_ref().filter(|_| is_of_caller)
+    }
+
+    /// Returns whether another commit wrote this record.
+    pub(super) fn is_replay(&self, record: &SeenRecord) -> bool {
+        let own = self.claim.as_ref().map(|claim| claim.writer);
+        own != Some(record.record.writer)
     }
 
     pub(super) fn committed(&self, replayed: bool) -> Committed {

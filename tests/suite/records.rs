@@ -11,7 +11,8 @@ use crate::{
     proxy::{Action, Proxy},
     support::{
         connect, connect_by, eventually, put, says, standalone,
-        table::{SharedTable, by_three, recorded},
+        table::{SharedTable, TestTable, by_three, recorded},
+        within,
     },
 };
 
@@ -132,6 +133,63 @@ async fn settling_stops_late_attempts_but_allows_a_new_commit() {
     assert!(add(&table, "set", &request, 3).await.is_committed());
     assert_eq!(table.settle("set", &request).await.unwrap(), Settled::Committed);
     assert_eq!(sum(&table, "set").await, 3);
+}
+
+/// Opens the table behind a proxy. The servers' abilities are proven then, so that the next endpoint
+/// call is that of a transaction.
+async fn behind(proxy: &Proxy, shared: &TestTable, prefix: &'static str) -> PartitionedTable {
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
+    let table = shared.open(&connection).await;
+    assert!(add(&table, prefix, &id("proof"), 0).await.is_committed());
+    table
+}
+
+#[tokio::test]
+async fn read_of_a_record_and_first_attempt_do_not_wait_for_each_other() {
+    let (proxy, shared) = (Proxy::new(), TABLE.get().await);
+    let table = behind(&proxy, &shared, "par").await;
+    let soon = Duration::from_secs(5);
+    // The answer to the read comes too late.
+    proxy.once("Get", Action::DelayAnswer(4 * soon));
+    let reads = proxy.requests("Get");
+    let outcome = within(soon, add(&table, "par", &id("a"), 1)).await;
+    assert!(outcome.is_committed() && !is_replayed(&outcome), "{outcome}");
+    assert_eq!(proxy.requests("Get"), reads + 1);
+    // The attempt comes too late.
+    proxy.once("ExecService", Action::DelayRequest(4 * soon));
+    let outcome = within(soon, add(&table, "par", &id("a"), 1)).await;
+    assert!(is_replayed(&outcome), "{outcome}");
+    proxy.pass_all();
+    assert_eq!(sum(&table, "par").await, 1);
+}
+
+#[tokio::test]
+async fn abort_during_the_first_attempt_ends_the_commit_and_an_earlier_one_does_not() {
+    let (proxy, shared) = (Proxy::new(), TABLE.get().await);
+    let table = behind(&proxy, &shared, "dur").await;
+    let other = shared.open(&connect().await).await;
+    let request = id("a");
+    proxy.once("ExecService", Action::DelayRequest(Duration::from_secs(3)));
+    let sent = |method| proxy.requests(method);
+    let (reads, attempts) = (sent("Get"), sent("ExecService"));
+    let (outcome, ()) = tokio::join!(add(&table, "dur", &request, 1), async {
+        eventually("both requests are on their way", async || {
+            (sent("Get") > reads && sent("ExecService") > attempts).then_some(())
+        })
+        .await;
+        // Behind the read on its connection.
+        for _ in 0..3 {
+            assert_eq!(sum(&table, "dur").await, 0);
+        }
+        assert_eq!(other.settle("dur", &request).await.unwrap(), Settled::NotApplied);
+    });
+    let error = outcome.error().expect("it was settled as not applied");
+    assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
+    assert_eq!(sum(&table, "dur").await, 0);
+    // Now the abort is an earlier one, whichever answer comes first.
+    proxy.once("Get", Action::DelayAnswer(Duration::from_secs(1)));
+    assert!(add(&table, "dur", &request, 1).await.is_committed());
+    assert_eq!(sum(&table, "dur").await, 1);
 }
 
 #[tokio::test]
@@ -263,12 +321,8 @@ async fn reserved_rows_cannot_be_changed_in_a_transaction() {
 
 #[tokio::test]
 async fn dropped_commit_is_settled_by_the_id_read_before() {
-    let proxy = Proxy::new();
-    let connection = connect_by(proxy.clone(), standalone().config()).await;
-    let shared = TABLE.get().await;
-    let table = shared.open(&connection).await;
-    // The server's abilities are proven, so the next endpoint call is the transaction's.
-    assert!(add(&table, "drp", &id("proof"), 0).await.is_committed());
+    let (proxy, shared) = (Proxy::new(), TABLE.get().await);
+    let table = behind(&proxy, &shared, "drp").await;
     for (action, settled, applied) in [
         (Action::DropAnswer, Settled::Committed, 1),
         (Action::DropRequest, Settled::NotApplied, 1),

@@ -54,8 +54,11 @@ async fn settling_during_a_commit_gives_both_the_truth() {
     let (mut committed, mut aborted) = (0, 0);
     let mut rng = rig.settings.rng(1);
     for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
-        // A commit reads the record before it is sent; the fence comes before, during or after that
-        // read.
+        // A commit reads the record, and is slow to arrive; the fence comes before, between or after.
+        rig.proxy.rule(|request| match request.method.as_str() {
+            "ExecService" => Action::DelayRequest(Duration::from_millis(15)),
+            _ => Action::Pass,
+        });
         let head_starts: Vec<_> = (0..AT_ONCE)
             .map(|_| Duration::from_millis(rng.u64(..30)))
             .collect();
