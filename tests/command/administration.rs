@@ -157,12 +157,39 @@ fn replication_peer_is_added_switched_and_removed() {
     assert_eq!(added["namespaces"], json!(["default"]));
     run(&["replication-peer", "enable", &id]).done();
     assert_eq!(found().unwrap()["enabled"], true);
+
+    let update = |options: &[&str]| run(&[&["replication-peer", "update", &id], options].concat());
+    update(&["--bandwidth", "1000000", "--set", "key=value"]).done();
+    let updated = found().unwrap();
+    assert_eq!(updated["bandwidth"], 1_000_000);
+    assert_eq!(updated["settings"], json!({"key": "value"}));
+    assert_eq!(
+        updated["namespaces"],
+        json!(["default"]),
+        "what is not named stays"
+    );
+    update(&["--table", "orders", "--table", "ns:other", "--bandwidth", "0"]).done();
+    let updated = found().unwrap();
+    assert_eq!(updated["tables"], json!(["orders", "ns:other"]));
+    assert_eq!(
+        (&updated["all"], &updated["namespaces"]),
+        (&json!(false), &json!([]))
+    );
+    assert_eq!(updated.get("bandwidth"), None);
+    update(&["--all", "--exclude-table", "orders", "--exclude-namespace", "ns"]).done();
+    let updated = found().unwrap();
+    assert_eq!((&updated["all"], &updated["tables"]), (&json!(true), &json!([])));
+    assert_eq!(updated["excluded_tables"], json!(["orders"]));
+    assert_eq!(updated["excluded_namespaces"], json!(["ns"]));
+    assert_eq!(updated["settings"], json!({"key": "value"}));
+
     run(&["replication-peer", "disable", &id]).done();
     let shown = run(&["replication-peer", "list"]).done();
     assert!(shown.contains(&id) && shown.contains("disabled"), "{shown}");
     run(&["replication-peer", "remove", &id]).done();
     assert!(found().is_none());
     run(&["replication-peer", "remove", &id]).refused(1, &[&id, "check its id"]);
+    update(&["--all"]).refused(1, &[&id, "check its id"]);
 }
 
 #[test]

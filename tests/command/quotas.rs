@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{run, unique_name};
+use crate::harness::{TestTable, run, unique_name};
 
 #[test]
 fn throttle_is_set_listed_and_removed() {
@@ -59,4 +59,41 @@ fn throttle_is_set_listed_and_removed() {
         &user,
     ])
     .refused(1, &["allows nothing"]);
+}
+
+#[test]
+fn limit_of_space_is_set_listed_and_removed() {
+    let table = TestTable::new("space");
+    let own = || {
+        let all = run(&["quota", "list", "--output", "json"]).objects();
+        all.into_iter()
+            .filter(|found| found["table"] == table.0)
+            .collect::<Vec<Value>>()
+    };
+    let set = |limit: &str, policy: &str| {
+        run(&[
+            "quota",
+            "set-space",
+            limit,
+            "--policy",
+            policy,
+            "--table",
+            &table.0,
+        ])
+    };
+    for policy in ["disable", "no-writes-compactions", "no-writes", "no-inserts"] {
+        set("1099511627776", policy).done();
+        let expected =
+            json!({"table": table.0, "type": "space", "limit": 1_099_511_627_776_u64, "policy": policy});
+        assert_eq!(own(), [expected]);
+    }
+    let shown = run(&["quota", "list"]).done();
+    assert!(
+        shown.contains(&table.0) && shown.contains("no-inserts"),
+        "{shown}"
+    );
+    set("0", "no-inserts").refused(1, &["a space quota of no bytes"]);
+    set("5", "nothing").refused(2, &["no-inserts"]);
+    run(&["quota", "remove-space", "--table", &table.0]).done();
+    assert_eq!(own(), Vec::<Value>::new());
 }

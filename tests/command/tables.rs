@@ -73,6 +73,30 @@ fn create_makes_a_table_that_transactions_are_possible_on() {
 }
 
 #[test]
+fn a_new_table_has_the_schema_of_another() {
+    let options = ["--family", "f", "--prefix-length", "3", "--split", "ppp"];
+    let table = TestTable::with("schema", &options);
+    let described = |name: &str| {
+        let answer = run(&["table", "describe", name, "--output", "json"]);
+        answer.objects().remove(0)
+    };
+    let original = described(&table.0);
+    for (option, regions) in [(None, 2), (Some("--drop-splits"), 1)] {
+        let new = TestTable(unique_name("cloned"));
+        let options: Vec<_> = option.into_iter().chain(["--output", "json"]).collect();
+        let clone = || run(&[&["table", "clone-schema", &table.0, &new.0], &options[..]].concat());
+        assert_eq!(clone().objects(), [json!({"table": new.0, "created": true})]);
+        let found = described(&new.0);
+        for key in ["rule", "attributes", "families"] {
+            assert_eq!(found[key], original[key]);
+        }
+        assert_eq!(found["regions"].as_array().unwrap().len(), regions);
+        clone().refused(1, &["TableExists", &new.0]);
+    }
+    run(&["table", "clone-schema", &unique_name("none"), &table.0]).refused(1, &["no such table"]);
+}
+
+#[test]
 fn a_delimiter_and_a_table_without_the_record_family() {
     let options = [
         "--family",

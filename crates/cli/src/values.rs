@@ -79,6 +79,14 @@ pub(crate) fn cell(text: &str) -> Result<CellValue, String> {
     })
 }
 
+/// Parses `KEY=VALUE`. The value may be empty.
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a setting is written KEY=VALUE".to_owned()),
+    }
+}
+
 /// A number or a duration that may be out of range. It parses anyway, so that the code that knows
 /// the range refuses it, with the text of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]

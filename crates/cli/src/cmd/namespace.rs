@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
-    output,
+    output, values,
 };
 
 /// List, create and delete namespaces
@@ -39,7 +39,7 @@ struct List {}
 struct Create {
     name: String,
     /// Setting; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::setting)]
     set: Vec<(String, String)>,
 }
 
@@ -54,13 +54,6 @@ struct Delete {
 struct NamespaceObject {
     namespace: String,
     settings: BTreeMap<String, String>,
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("a setting is written KEY=VALUE".to_owned()),
-    }
 }
 
 impl Namespace {

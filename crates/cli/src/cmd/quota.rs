@@ -2,7 +2,8 @@
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use hbase_txn::{
-    QuotaScope, QuotaTarget, TableName, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
+    QuotaScope, QuotaTarget, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableName, Throttle,
+    ThrottleInterval, ThrottleSettings, ThrottleType,
 };
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::{
     values::{self, Ranged},
 };
 
-/// List, set and remove throttles of users, tables and namespaces
+/// List, set and remove throttles, and limits of the space of tables and namespaces
 #[derive(Debug, Args)]
 pub(crate) struct Quota {
     #[command(subcommand)]
@@ -25,9 +26,11 @@ enum Action {
     List(List),
     Set(Set),
     Remove(Remove),
+    SetSpace(SetSpace),
+    RemoveSpace(RemoveSpace),
 }
 
-/// List all throttles
+/// List all throttles and limits of space
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn quota list")]
 struct List {}
@@ -65,6 +68,54 @@ struct Remove {
     target: Target,
 }
 
+/// Limit the bytes that a table takes, or all tables of a namespace together
+///
+/// Replaces the limit that there is. Servers look at the sizes every few minutes, so a table can take
+/// more by then. Transactions through the endpoint are only refused by the policy disable.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn quota set-space 1099511627776 --policy no-inserts --table orders")]
+struct SetSpace {
+    /// Limit in bytes of store files
+    #[arg(value_parser = values::whole::<u64>)]
+    limit: Ranged<u64>,
+    /// What is refused above the limit
+    #[arg(long, value_enum)]
+    policy: Policy,
+    #[command(flatten)]
+    target: SpaceTarget,
+}
+
+/// Remove the limit of the space of a table or a namespace
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn quota remove-space --table orders")]
+struct RemoveSpace {
+    #[command(flatten)]
+    target: SpaceTarget,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct SpaceTarget {
+    /// Limit of a table
+    #[arg(long)]
+    table: Option<TableName>,
+    /// Limit of all tables of a namespace together
+    #[arg(long)]
+    namespace: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Policy {
+    /// Puts, increments and appends, but not deletes
+    NoInserts,
+    /// Writes
+    NoWrites,
+    /// Writes and compactions
+    NoWritesCompactions,
+    /// Everything: the master disables the table
+    Disable,
+}
+
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["user", "table", "namespace"])))]
 struct Target {
@@ -88,7 +139,7 @@ enum Interval {
 }
 
 #[derive(Serialize)]
-struct ThrottleObject {
+struct QuotaObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,8 +148,12 @@ struct ThrottleObject {
     namespace: Option<String>,
     r#type: String,
     limit: u64,
-    per: &'static str,
-    for_cluster: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_cluster: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'static str>,
 }
 
 /// The name of a type: its Rust name in lower case, with hyphens.
@@ -125,7 +180,11 @@ impl Quota {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let admin = global.connect().await?.admin();
         match self.action {
-            Action::List(List {}) => return print(global, admin.throttles().await?),
+            Action::List(List {}) => {
+                let throttles = admin.throttles().await?.into_iter().map(QuotaObject::from);
+                let space = admin.space_quotas().await?.into_iter().map(QuotaObject::from);
+                return print(global, throttles.chain(space));
+            }
             Action::Set(set) => {
                 let limit = set.limit.get("LIMIT")?;
                 let interval = match set.per {
@@ -147,6 +206,11 @@ impl Quota {
                     .remove_throttle(&remove.target.into(), remove.throttle_type)
                     .await?;
             }
+            Action::SetSpace(set) => {
+                let quota = SpaceQuota::new(set.limit.get("LIMIT")?, set.policy.into());
+                admin.set_space_quota(&set.target.into(), &quota).await?;
+            }
+            Action::RemoveSpace(remove) => admin.remove_space_quota(&remove.target.into()).await?,
         }
         Ok(Exit::Done)
     }
@@ -164,9 +228,29 @@ impl From<Target> for QuotaTarget {
     }
 }
 
-impl From<ThrottleSettings> for ThrottleObject {
-    fn from(found: ThrottleSettings) -> Self {
-        let (user, table, namespace) = match found.target {
+impl From<SpaceTarget> for QuotaTarget {
+    fn from(target: SpaceTarget) -> Self {
+        match target.table {
+            Some(table) => Self::Table(table),
+            None => Self::Namespace(target.namespace.unwrap_or_default()),
+        }
+    }
+}
+
+impl From<Policy> for SpaceViolationPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::NoInserts => Self::NoInserts,
+            Policy::NoWrites => Self::NoWrites,
+            Policy::NoWritesCompactions => Self::NoWritesCompactions,
+            Policy::Disable => Self::Disable,
+        }
+    }
+}
+
+impl QuotaObject {
+    fn new(target: QuotaTarget, r#type: String, limit: u64) -> Self {
+        let (user, table, namespace) = match target {
             QuotaTarget::User(user) => (Some(user), None, None),
             QuotaTarget::UserTable { user, table } => (Some(user), Some(table), None),
             QuotaTarget::UserNamespace { user, namespace } => (Some(user), None, Some(namespace)),
@@ -179,21 +263,46 @@ impl From<ThrottleSettings> for ThrottleObject {
             user,
             table: table.map(|table| table.to_string()),
             namespace,
-            r#type: name(found.throttle.throttle_type),
-            limit: found.throttle.limit,
-            per: match found.throttle.interval {
-                ThrottleInterval::Second => "second",
-                ThrottleInterval::Minute => "minute",
-                ThrottleInterval::Hour => "hour",
-                ThrottleInterval::Day => "day",
-            },
-            for_cluster: found.throttle.scope == QuotaScope::Cluster,
+            r#type,
+            limit,
+            per: None,
+            for_cluster: None,
+            policy: None,
         }
     }
 }
 
-fn print(global: &Global, throttles: Vec<ThrottleSettings>) -> Outcome {
-    let objects = throttles.into_iter().map(ThrottleObject::from);
+impl From<ThrottleSettings> for QuotaObject {
+    fn from(found: ThrottleSettings) -> Self {
+        let throttle = found.throttle;
+        Self {
+            per: Some(match throttle.interval {
+                ThrottleInterval::Second => "second",
+                ThrottleInterval::Minute => "minute",
+                ThrottleInterval::Hour => "hour",
+                ThrottleInterval::Day => "day",
+            }),
+            for_cluster: Some(throttle.scope == QuotaScope::Cluster),
+            ..Self::new(found.target, name(throttle.throttle_type), throttle.limit)
+        }
+    }
+}
+
+impl From<SpaceQuotaSettings> for QuotaObject {
+    fn from(found: SpaceQuotaSettings) -> Self {
+        Self {
+            policy: Some(match found.quota.policy {
+                SpaceViolationPolicy::NoInserts => "no-inserts",
+                SpaceViolationPolicy::NoWrites => "no-writes",
+                SpaceViolationPolicy::NoWritesCompactions => "no-writes-compactions",
+                SpaceViolationPolicy::Disable => "disable",
+            }),
+            ..Self::new(found.target, "space".to_owned(), found.quota.limit)
+        }
+    }
+}
+
+fn print(global: &Global, objects: impl Iterator<Item = QuotaObject>) -> Outcome {
     match global.output {
         Format::Json => {
             for object in objects {
@@ -201,13 +310,26 @@ fn print(global: &Global, throttles: Vec<ThrottleSettings>) -> Outcome {
             }
         }
         Format::Table => {
-            let header = ["user", "table", "namespace", "type", "limit", "per", "of"];
+            let header = [
+                "user",
+                "table",
+                "namespace",
+                "type",
+                "limit",
+                "per",
+                "of",
+                "policy",
+            ];
             let rows = objects.map(|found| {
                 let [user, table, namespace] =
                     [found.user, found.table, found.namespace].map(Option::unwrap_or_default);
-                let of = if found.for_cluster { "cluster" } else { "server" };
-                let (limit, per) = (found.limit.to_string(), found.per.to_owned());
-                [user, table, namespace, found.r#type, limit, per, of.to_owned()]
+                let of = found
+                    .for_cluster
+                    .map(|all| if all { "cluster" } else { "server" });
+                let [per, of, policy] =
+                    [found.per, of, found.policy].map(|word| word.unwrap_or_default().to_owned());
+                let limit = found.limit.to_string();
+                [user, table, namespace, found.r#type, limit, per, of, policy]
             });
             output::line(&output::table(header, rows))?;
         }

@@ -1,16 +1,20 @@
 //! `hbase-txn replication-peer`.
 
-use clap::{Args, Subcommand};
-use hbase_txn::{ReplicationPeer, ReplicationPeerConfig, TableName};
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{ArgGroup, Args, Subcommand};
+use hbase_txn::{ClientErrorKind, Error, ReplicationPeer, ReplicationPeerConfig, TableName};
 use serde::Serialize;
 
+use super::switch::OnOff;
 use crate::{
-    exit::{Exit, Outcome},
+    exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output,
+    values::{self, Ranged},
 };
 
-/// List, add, enable, disable and remove replication peers
+/// List, add, update, enable, disable and remove replication peers
 #[derive(Debug, Args)]
 pub(crate) struct Peer {
     #[command(subcommand)]
@@ -21,6 +25,7 @@ pub(crate) struct Peer {
 enum Action {
     List(List),
     Add(Add),
+    Update(Update),
     /// Send writes to a peer, also those that were kept while it was disabled
     Enable(Id),
     /// Stop sending writes to a peer, and keep them
@@ -60,6 +65,44 @@ struct Add {
     disabled: bool,
 }
 
+/// Change the configuration of a replication peer
+///
+/// What no option names stays as it is. HBase changes no cluster key and no endpoint: remove the peer,
+/// and add it again.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("change").required(true).multiple(true)
+        .args(["all", "table", "namespace", "bandwidth", "serial", "set"]),
+    after_help = "Example: hbase-txn replication-peer update backup --table orders --bandwidth 10000000"
+)]
+struct Update {
+    id: String,
+    /// Replicate all tables, except excluded ones
+    #[arg(long, conflicts_with_all = ["table", "namespace"])]
+    all: bool,
+    /// Replicate this table, and of all others only those named; may be repeated
+    #[arg(long)]
+    table: Vec<TableName>,
+    /// Replicate the tables of this namespace, and of all others only those named; may be repeated
+    #[arg(long)]
+    namespace: Vec<String>,
+    /// With --all, do not replicate this table; may be repeated
+    #[arg(long, value_name = "TABLE", requires = "all")]
+    exclude_table: Vec<TableName>,
+    /// With --all, do not replicate the tables of this namespace; may be repeated
+    #[arg(long, value_name = "NAMESPACE", requires = "all")]
+    exclude_namespace: Vec<String>,
+    /// Limit of bytes per second of each region server; 0: no limit
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, value_parser = values::whole::<u64>)]
+    bandwidth: Option<Ranged<u64>>,
+    /// Send the writes of a region in their order, also after it has moved
+    #[arg(long, value_name = "STATE")]
+    serial: Option<OnOff>,
+    /// Setting for the endpoint; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::setting)]
+    set: Vec<(String, String)>,
+}
+
 #[derive(Debug, Args)]
 struct Id {
     id: String,
@@ -76,6 +119,11 @@ struct PeerObject {
     namespaces: Vec<String>,
     excluded_tables: Vec<String>,
     excluded_namespaces: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<u64>,
+    serial: bool,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<String, String>,
 }
 
 impl Peer {
@@ -98,11 +146,46 @@ impl Peer {
                     .add_replication_peer(&add.id, &config, !add.disabled)
                     .await?;
             }
+            Action::Update(update) => {
+                let peers = admin.replication_peers().await?;
+                let found = peers.into_iter().find(|peer| peer.id == update.id);
+                let found = found.ok_or_else(|| no_such_peer(&update.id))?;
+                let id = update.id.clone();
+                let config = update.apply_to(found.config)?;
+                admin.update_replication_peer_config(&id, &config).await?;
+            }
             Action::Enable(Id { id }) => admin.enable_replication_peer(&id).await?,
             Action::Disable(Id { id }) => admin.disable_replication_peer(&id).await?,
             Action::Remove(Id { id }) => admin.remove_replication_peer(&id).await?,
         }
         Ok(Exit::Done)
+    }
+}
+
+impl Update {
+    fn apply_to(self, mut config: ReplicationPeerConfig) -> Result<ReplicationPeerConfig, Failure> {
+        let families_stay = |tables: Vec<TableName>, before: &BTreeMap<TableName, _>| {
+            let with_families = |table: TableName| {
+                let families: BTreeSet<_> = before.get(&table).cloned().unwrap_or_default();
+                (table, families)
+            };
+            tables.into_iter().map(with_families).collect()
+        };
+        if self.all || !self.table.is_empty() || !self.namespace.is_empty() {
+            config.replicate_all = self.all;
+            config.tables = families_stay(self.table, &config.tables);
+            config.namespaces = self.namespace.into_iter().collect();
+            config.excluded_tables = families_stay(self.exclude_table, &config.excluded_tables);
+            config.excluded_namespaces = self.exclude_namespace.into_iter().collect();
+        }
+        if let Some(limit) = self.bandwidth {
+            config.bandwidth = Some(limit.get("--bandwidth")?).filter(|limit| *limit > 0);
+        }
+        if let Some(serial) = self.serial {
+            config.serial = serial.is_on();
+        }
+        config.configuration.extend(self.set);
+        Ok(config)
     }
 }
 
@@ -119,8 +202,16 @@ impl From<ReplicationPeer> for PeerObject {
             namespaces: config.namespaces.into_iter().collect(),
             excluded_tables: config.excluded_tables.keys().map(ToString::to_string).collect(),
             excluded_namespaces: config.excluded_namespaces.into_iter().collect(),
+            bandwidth: config.bandwidth,
+            serial: config.serial,
+            settings: config.configuration,
         }
     }
+}
+
+fn no_such_peer(id: &str) -> Error {
+    Error::new(ClientErrorKind::ReplicationPeerNotFound, "no such peer")
+        .at_operation(format!("updating replication peer {id}"))
 }
 
 fn print(global: &Global, peers: Vec<ReplicationPeer>) -> Outcome {

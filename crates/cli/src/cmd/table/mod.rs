@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `create` | creates a table and verifies it |
+//! | `clone_schema` | creates a table like another one |
 //! | `alter` | changes single settings of a table |
 //! | `check` | prints the findings of an audit |
 //! | `repair` | moves region boundaries out of partitions |
@@ -19,6 +20,7 @@
 
 mod alter;
 mod check;
+mod clone_schema;
 mod count;
 mod create;
 mod describe;
@@ -48,6 +50,7 @@ pub(crate) struct Table {
 #[derive(Debug, Subcommand)]
 enum Action {
     Create(create::Create),
+    CloneSchema(clone_schema::CloneSchema),
     Check(check::Check),
     Alter(alter::Alter),
     Describe(describe::Describe),
@@ -86,6 +89,7 @@ impl Table {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
             Action::Create(create) => create.run(global).await,
+            Action::CloneSchema(clone) => clone.run(global).await,
             Action::Check(check) => check.run(global).await,
             Action::Alter(alter) => alter.run(global).await,
             Action::Describe(describe) => describe.run(global).await,
