@@ -1,14 +1,17 @@
-//! Throttles and space quotas, on clusters whose servers read changed quotas every second.
+//! Throttles and space quotas, on clusters whose servers look at quotas and sizes every second.
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{QuotaTarget, SpaceQuota, SpaceViolationPolicy, Throttle, ThrottleInterval, ThrottleType};
+use hbase_txn::{
+    Admin, Append, Condition, Increment, OpenOptions, QuotaTarget, SpaceQuota, SpaceViolationPolicy, Table,
+    TableState, Throttle, ThrottleInterval, ThrottleType,
+};
 
 use super::*;
 use support::eventually;
 
 /// Waits until a table's server throttles a hasty put.
-async fn until_throttled(table: &hbase_txn::Table) {
+async fn until_throttled(table: &Table) {
     let hasty = table.clone().with_operation_timeout(Duration::from_millis(300));
     eventually("the table is throttled", async || {
         let error = hasty.put(put("r", "v")).await.err()?;
@@ -168,6 +171,127 @@ async fn space_quotas_are_set_listed_and_removed() {
             let error = result.unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         }
+    })
+    .await;
+}
+
+/// Waits until a put of the table fails, and returns the error.
+async fn until_full(table: &Table) -> hbase_client::Error {
+    eventually("the table is full", async || {
+        table.put(put("bbb1", "v")).await.err()
+    })
+    .await
+}
+
+/// Waits until a put of the table succeeds.
+async fn until_writable(table: &Table) {
+    eventually("the table takes writes again", async || {
+        table.put(put("bbb1", "v")).await.ok()
+    })
+    .await;
+}
+
+/// Puts 200 kB, which are in a file then.
+async fn fill(admin: &Admin, table: &Table) {
+    table.put(put("aaa1", "v".repeat(200_000))).await.unwrap();
+    admin.flush_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn full_table_refuses_inserts_until_there_is_space() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "full", by_three, &[]).await;
+        let (partitioned, table) = (shared.open(&connection).await, shared.of(&connection));
+        let alone = shared
+            .open_with(&connection, OpenOptions::new().without_endpoint())
+            .await;
+        let own = QuotaTarget::Table(shared.name.clone());
+        let limit = |bytes| SpaceQuota::new(bytes, SpaceViolationPolicy::NoInserts);
+        let is_clear = |error: &hbase_client::Error| {
+            assert_eq!(error.kind(), ClientErrorKind::QuotaExceeded, "{error}");
+            assert!(!error.is_outcome_unknown() && !error.is_retryable(), "{error}");
+            assert!(error.attempts() <= Some(1), "{error}");
+            says(error, &[&shared.name.to_string(), "space quota", "raise"]);
+        };
+        admin.set_space_quota(&own, &limit(100_000)).await.unwrap();
+        fill(&admin, &table).await;
+        is_clear(&until_full(&table).await);
+        let increment = Increment::new("aaa2").column("f", "n", 1);
+        is_clear(&table.increment(increment.clone()).await.unwrap_err());
+        let append = Append::new("aaa2").cell("f", "q", "v");
+        is_clear(&table.append(append).await.unwrap_err());
+        let absent = Condition::absent("aaa2", "f", "q");
+        let change = table.check_and_mutate(absent, [put("aaa2", "v").into()]).await;
+        is_clear(&change.unwrap_err());
+        let change = table
+            .mutate_row([put("aaa2", "v").into(), increment.into()])
+            .await;
+        is_clear(&change.unwrap_err());
+        for result in table.mutate_many([put("aaa2", "v"), put("aaa3", "v")]).await {
+            is_clear(&result.unwrap_err());
+        }
+        let outcome = alone.transaction("aaa").put(put("aaa2", "v")).commit().await;
+        assert_eq!(outcome.name(), "aborted", "{outcome}");
+        let error = outcome.into_result().unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Client(ClientErrorKind::QuotaExceeded),
+            "{error}"
+        );
+        says(&error, &[&shared.name.to_string(), "space quota", "raise"]);
+        assert_eq!(keys(&table, Scan::prefix("aaa")).await, ["aaa1"]);
+        // HBase does not check calls of endpoints.
+        let outcome = partitioned
+            .transaction("aaa")
+            .put(put("aaa9", "v"))
+            .commit()
+            .await;
+        assert!(outcome.is_committed(), "{outcome}");
+
+        for row in ["aaa1", "aaa9"] {
+            table.delete(Delete::new(row)).await.unwrap();
+        }
+        admin.flush_table(&shared.name).await.unwrap();
+        admin.major_compact_table(&shared.name).await.unwrap();
+        until_writable(&table).await;
+
+        fill(&admin, &table).await;
+        is_clear(&until_full(&table).await);
+        admin.set_space_quota(&own, &limit(1 << 40)).await.unwrap();
+        until_writable(&table).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn table_that_its_space_quota_disables_stays_so_until_there_is_space() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "full", plain, &[]).await;
+        let table = shared.of(&connection);
+        let own = QuotaTarget::Table(shared.name.clone());
+        let quota = SpaceQuota::new(100_000, SpaceViolationPolicy::Disable);
+        admin.set_space_quota(&own, &quota).await.unwrap();
+        fill(&admin, &table).await;
+        // The server refuses writes shortly before it has the master disable the table.
+        let error = until_full(&table).await;
+        let kinds = [ClientErrorKind::TableDisabled, ClientErrorKind::QuotaExceeded];
+        assert!(kinds.contains(&error.kind()), "{error}");
+        eventually("the master has disabled the table", async || {
+            let state = admin.state(&shared.name).await.unwrap();
+            (state == TableState::Disabled).then_some(())
+        })
+        .await;
+        let error = table.put(put("bbb1", "v")).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::TableDisabled, "{error}");
+        let error = admin.enable_table(&shared.name).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::QuotaExceeded, "{error}");
+        says(&error, &[&shared.name.to_string(), "enabling", "raise"]);
+        admin.remove_space_quota(&own).await.unwrap();
+        until_writable(&table).await;
     })
     .await;
 }

@@ -58,6 +58,7 @@ fn command(error: &Error) -> Option<String> {
         ErrorKind::Client(ClientErrorKind::SnapshotNotFound) => {
             return Some("hbase-txn snapshot list".to_owned());
         }
+        ErrorKind::Client(ClientErrorKind::QuotaExceeded) => return Some("hbase-txn quota list".to_owned()),
         _ => {}
     }
     let table = word(&error.table()?);

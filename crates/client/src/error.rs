@@ -97,8 +97,11 @@ pub enum ErrorKind {
     ConnectionLost,
     /// The deadline passed.
     DeadlineExceeded,
-    /// A limit of the server or of a quota was exceeded.
+    /// A limit of the server or of a throttle was exceeded.
     LimitExceeded,
+    /// A quota is used up: the space of the table or its namespace, or the number of tables or regions
+    /// of the namespace. Deleted rows free space when a major compaction has dropped them.
+    QuotaExceeded,
     /// The server answered with an exception that has no kind of its own here.
     Server,
     /// This client was closed.
@@ -160,6 +163,9 @@ impl FailureKind for ErrorKind {
             Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
             Self::ReplicationPeerNotFound => Some("check its id"),
             Self::ReplicationPeerExists => Some("use another id, or remove the existing peer first"),
+            Self::QuotaExceeded => {
+                Some("raise or remove the quota of the table or its namespace, or delete data there")
+            }
             Self::FamilyExists => Some("use another name, or modify the existing family"),
             // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),

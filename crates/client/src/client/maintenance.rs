@@ -221,7 +221,7 @@ impl Chore {
 }
 
 const GOES_ON: &str = "a compaction that has begun goes on by itself. Allow more time; or see whether compactions are switched \
-                       off, for the table (COMPACTION_ENABLED) or on the server";
+                       off, for the table (COMPACTION_ENABLED), by its space quota or on the server";
 
 /// The current region of a row, and the context of errors.
 #[derive(Clone, Copy)]

@@ -72,10 +72,17 @@ impl Classification {
                 Recovery::WaitFor(_) => Recovery::WaitFor(throttle_wait(message)),
                 other => other,
             };
+            let kind = match *kind {
+                // `HMaster.enableTable` of a table that the quota has disabled.
+                ErrorKind::AccessDenied if message.contains("violated space quota") => {
+                    ErrorKind::QuotaExceeded
+                }
+                other => other,
+            };
             return Self {
                 recovery,
                 effect: *effect,
-                kind: *kind,
+                kind,
             };
         }
         if name == "java.io.IOException" && message.contains("Timed out waiting for lock for row") {
@@ -182,8 +189,8 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
             Kind::EndpointMissing,
         ),
         ("security.AccessDeniedException", Fail, None, Kind::AccessDenied),
-        ("quotas.SpaceLimitingException", Fail, None, Kind::LimitExceeded),
-        ("quotas.QuotaExceededException", Fail, None, Kind::LimitExceeded),
+        ("quotas.SpaceLimitingException", Fail, None, Kind::QuotaExceeded),
+        ("quotas.QuotaExceededException", Fail, None, Kind::QuotaExceeded),
         ("client.RowTooBigException", Fail, None, Kind::LimitExceeded),
         ("UnknownScannerException", OpenScanner, None, Kind::Server),
         (
@@ -381,6 +388,19 @@ mod tests {
             let after = classification(hook);
             assert_eq!((after.recovery, after.effect), (recovery, Effect::Unknown));
         }
+    }
+
+    #[test]
+    fn a_table_that_its_quota_keeps_disabled_is_no_matter_of_permissions() {
+        let kind = |message| {
+            Classification::of(&format!("{PACKAGE}security.AccessDeniedException"), message, true).kind
+        };
+        let text = "Enabling the table 'orders' is disallowed due to a violated space quota.";
+        assert_eq!(kind(text), ErrorKind::QuotaExceeded);
+        assert_eq!(
+            kind("Insufficient permissions for user 'eve'"),
+            ErrorKind::AccessDenied
+        );
     }
 
     #[test]

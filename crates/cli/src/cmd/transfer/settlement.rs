@@ -231,7 +231,7 @@ pub(super) fn is_of_one_line(error: &Error) -> bool {
         error.kind(),
         ErrorKind::InvalidInput | ErrorKind::FamilyNotFound | ErrorKind::LimitExceeded | ErrorKind::Server
     );
-    // A quota of the table or its namespace is used up.
+    // A throttle of the table or its namespace.
     let is_of_a_quota = |remote: &RemoteException| remote.class.contains(".quotas.");
     is_of_one_line && !error.is_retryable() && !error.remote().is_some_and(is_of_a_quota)
 }
@@ -248,6 +248,7 @@ mod tests {
     #[case(ErrorKind::FamilyNotFound, true)]
     #[case(ErrorKind::Server, true)]
     #[case(ErrorKind::AccessDenied, false)]
+    #[case(ErrorKind::QuotaExceeded, false)]
     #[case(ErrorKind::TableNotFound, false)]
     #[case(ErrorKind::TableDisabled, false)]
     #[case(ErrorKind::DeadlineExceeded, false)]

@@ -83,8 +83,15 @@ impl Admin {
     ///
     /// The master and the region servers look at the sizes of files every few minutes
     /// (`hbase.master.quotas.observer.chore.period` and others), so a table can exceed the limit by
-    /// then. A write that is refused fails with
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
+    /// then. A write that is refused fails at once with
+    /// [`QuotaExceeded`](crate::ErrorKind::QuotaExceeded), and so does
+    /// [`enable_table`](Self::enable_table) of a table that the policy has disabled. HBase does not check
+    /// calls of endpoints, so it refuses their writes only under
+    /// [`Disable`](SpaceViolationPolicy::Disable).
+    ///
+    /// Deleted rows count until a [major compaction](Self::major_compact_table) after a flush. After
+    /// that, or when the quota is raised or removed, servers accept writes again, and the master enables
+    /// a table that the policy has disabled.
     ///
     /// # Errors
     ///
