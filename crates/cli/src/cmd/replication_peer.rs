@@ -67,8 +67,8 @@ struct Add {
 
 /// Change the configuration of a replication peer
 ///
-/// What no option names stays as it is. HBase changes no cluster key and no endpoint: remove the peer,
-/// and add it again.
+/// Settings without an option stay as they are, and a table that is named again keeps its families.
+/// HBase changes no cluster key and no endpoint: remove the peer, and add it again.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("change").required(true).multiple(true)
@@ -87,10 +87,10 @@ struct Update {
     #[arg(long)]
     namespace: Vec<String>,
     /// With --all, do not replicate this table; may be repeated
-    #[arg(long, value_name = "TABLE", requires = "all")]
+    #[arg(long, value_name = "TABLE", requires = "all", conflicts_with_all = ["table", "namespace"])]
     exclude_table: Vec<TableName>,
     /// With --all, do not replicate the tables of this namespace; may be repeated
-    #[arg(long, value_name = "NAMESPACE", requires = "all")]
+    #[arg(long, value_name = "NAMESPACE", requires = "all", conflicts_with_all = ["table", "namespace"])]
     exclude_namespace: Vec<String>,
     /// Limit of bytes per second of each region server; 0: no limit
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true, value_parser = values::whole::<u64>)]
