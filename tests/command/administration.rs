@@ -45,9 +45,13 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     let table = TestTable::new("snapshot");
     let name = unique_name("snapshot");
     three_rows(&table.0);
-    run(&["snapshot", "take", &name, &table.0]).done();
+    run(&["snapshot", "take", &name, &table.0, "--ttl", "1h"]).done();
     run(&["snapshot", "take", &name, &table.0]).refused(1, &[&name, "use another name"]);
-    let all = run(&["snapshot", "list", "--output", "json"]).objects();
+    let of_others = run(&["snapshot", "list", "--table", "none", "--output", "json"]);
+    assert_eq!(of_others.done(), "");
+    let all = run(&["snapshot", "list", "--table", &table.0, "--output", "json"]).objects();
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0]["ttl_s"], 3_600);
     let found = all.iter().find(|found| found["snapshot"] == name).unwrap();
     assert_eq!(
         (&found["table"], &found["kind"]),
@@ -122,8 +126,8 @@ fn regions_are_split_merged_and_not_moved_to_nowhere() {
 }
 
 #[test]
-fn switches_of_balancer_and_normalizer_are_shown() {
-    for switch in ["balancer", "normalizer"] {
+fn switches_of_the_master_are_shown() {
+    for switch in ["balancer", "normalizer", "snapshot-cleanup"] {
         let shown = run(&[&format!("{switch}-switch"), "--output", "json"])
             .objects()
             .remove(0);
@@ -196,5 +200,12 @@ fn replication_peer_is_added_switched_and_removed() {
 fn region_servers_are_listed() {
     let listed = run(&["region-server", "list", "--output", "json"]).objects();
     assert!(!listed.is_empty() && listed.iter().all(|server| server["decommissioned"] == false));
-    run(&["region-server", "decommission", "nowhere:1"]).refused(1, &["nowhere:1", "no live region server"]);
+    let server = listed[0]["server"].as_str().unwrap();
+    run(&["region-server", "update-configuration"]).done();
+    for action in ["update-configuration", "roll-wal"] {
+        run(&["region-server", action, server]).done();
+    }
+    for action in ["decommission", "update-configuration", "roll-wal"] {
+        run(&["region-server", action, "nowhere:1"]).refused(1, &["nowhere:1", "no live region server"]);
+    }
 }

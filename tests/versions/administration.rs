@@ -1,9 +1,15 @@
-//! Namespaces, truncated tables, snapshots, switches, decommissioned servers.
+//! Namespaces, truncated tables, snapshots, switches, servers, procedures.
 
-use hbase_txn::{NamespaceDescriptor, ServerName};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use hbase_txn::{LockedResource, NamespaceDescriptor, ProcedureState, ServerName};
 
 use super::*;
-use crate::{proxy::Proxy, support::connect_by};
+use crate::{
+    proxy::Proxy,
+    support::{connect_by, eventually},
+};
 
 #[tokio::test]
 async fn namespaces_come_and_go() {
@@ -155,6 +161,125 @@ async fn regions_that_were_listed_need_no_lookup() {
             assert_eq!(table.get(Get::new(row)).await.unwrap(), None);
         }
         assert_eq!((proxy.requests("Get"), proxy.requests("Scan")), (3, before));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn region_is_closed_and_opened_again() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "assigned", plain, &["m"]).await;
+        let table = shared.of(&connection);
+        for row in ["a", "z"] {
+            table.put(put(row, "v")).await.unwrap();
+        }
+        let region = admin.regions(&shared.name).await.unwrap().remove(1).region;
+        for _ in 0..2 {
+            admin.unassign_region(&region).await.unwrap();
+        }
+        let hasty = table.clone().with_operation_timeout(Duration::from_millis(500));
+        hasty.get(Get::new("z")).await.unwrap_err();
+        assert_eq!(value(&table, "a").await.as_deref(), Some("v"));
+        for _ in 0..2 {
+            admin.assign_region(&region).await.unwrap();
+        }
+        assert_eq!(value(&table, "z").await.as_deref(), Some("v"));
+        admin.disable_table(&shared.name).await.unwrap();
+        let error = admin.assign_region(&region).await.unwrap_err();
+        says(&error, &[&shared.name.to_string(), "disabled"]);
+        let mut unknown = region.clone();
+        unknown.name = format!("{},m,1.0123456789abcdef0123456789abcdef.", shared.name).into();
+        for result in [
+            admin.assign_region(&unknown).await,
+            admin.unassign_region(&unknown).await,
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::RegionNotFound, "{error}");
+            says(&error, &[&shared.name.to_string(), "assigning a region"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn procedures_and_their_locks_are_listed() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let name = unique_name("procedures");
+        let split_keys: Vec<_> = (b'a'..=b'y').map(|key| Bytes::copy_from_slice(&[key])).collect();
+        let descriptor = plain(name.clone());
+        let locked = eventually("the new table is locked", async || {
+            let locks = admin.procedure_locks().await.unwrap();
+            locks.into_iter().find(|lock| lock.name == name.to_string())
+        });
+        let (created, lock) = tokio::join!(admin.create_table(&descriptor, &split_keys), locked);
+        created.unwrap();
+        assert_eq!(lock.resource, LockedResource::Table);
+        let owner = lock.exclusive_owner.unwrap();
+        assert!(owner.class.ends_with(".CreateTableProcedure"), "{owner:?}");
+        assert!(!owner.state.is_final() && owner.failure.is_none(), "{owner:?}");
+        let procedures = admin.procedures().await.unwrap();
+        let done = procedures.iter().find(|found| found.id == owner.id).unwrap();
+        assert_eq!((done.state, done.parent), (ProcedureState::Success, None));
+        assert_eq!((&done.owner, done.submitted), (&owner.owner, owner.submitted));
+        assert!(done.updated >= done.submitted && done.submitted > SystemTime::UNIX_EPOCH);
+        admin.create_table(&descriptor, &[]).await.unwrap_err();
+        admin.delete_table(&name).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn servers_read_their_configuration_and_begin_logs() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let servers = admin.cluster_info().await.unwrap().live_servers;
+        admin.update_configuration_of_all().await.unwrap();
+        for server in &servers {
+            admin.update_configuration(server).await.unwrap();
+            admin.roll_wal_writer(server).await.unwrap();
+            assert!(admin.compaction_switch(server, true).await.unwrap());
+        }
+        let nowhere = ServerName {
+            host: "127.0.0.1".to_owned(),
+            port: 1,
+            start_code: 1,
+        };
+        for result in [
+            admin.update_configuration(&nowhere).await,
+            admin.roll_wal_writer(&nowhere).await,
+            admin.compaction_switch(&nowhere, true).await.map(drop),
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::Unreachable, "{error}");
+            says(&error, &["127.0.0.1:1"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chores_of_the_master_run_and_are_switched() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        admin.cleaner_chore_switch(true).await.unwrap();
+        assert!(admin.cleaner_chore_switch(false).await.unwrap());
+        assert!(!admin.is_cleaner_chore_enabled().await.unwrap());
+        // It depends on files of other tests whether all can be deleted.
+        admin.run_cleaner_chore().await.unwrap();
+        assert!(!admin.cleaner_chore_switch(true).await.unwrap());
+        assert!(admin.is_cleaner_chore_enabled().await.unwrap());
+        admin.catalog_janitor_switch(true).await.unwrap();
+        assert!(admin.catalog_janitor_switch(false).await.unwrap());
+        assert!(!admin.is_catalog_janitor_enabled().await.unwrap());
+        assert!(!admin.catalog_janitor_switch(true).await.unwrap());
+        assert!(admin.is_catalog_janitor_enabled().await.unwrap());
+        eventually("no other scan runs", async || {
+            admin.run_catalog_janitor().await.unwrap()
+        })
+        .await;
     })
     .await;
 }

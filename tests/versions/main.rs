@@ -34,6 +34,7 @@ mod replicas;
 mod replication_peers;
 mod sequences;
 mod shared_calls;
+mod snapshots;
 mod truth_table;
 mod without_endpoint;
 

@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Show or set whether the master splits and merges regions by their sizes
     #[command(after_help = "Example: hbase-txn normalizer-switch on")]
     NormalizerSwitch(Switch),
+    /// Show or set whether the master deletes snapshots whose time to live is over
+    #[command(after_help = "Example: hbase-txn snapshot-cleanup-switch on")]
+    SnapshotCleanupSwitch(Switch),
     /// Create, check, alter, repair and drop tables, and move their regions
     Table(table::Table),
     /// List, create and delete namespaces
@@ -104,6 +107,7 @@ impl Arguments {
             Command::MergeSwitch(switch) => switch.run(Work::Merge, &global).await,
             Command::BalancerSwitch(switch) => switch.run(Work::Balancer, &global).await,
             Command::NormalizerSwitch(switch) => switch.run(Work::Normalizer, &global).await,
+            Command::SnapshotCleanupSwitch(switch) => switch.run(Work::SnapshotCleanup, &global).await,
             Command::Table(table) => table.run(&global).await,
             Command::Namespace(namespace) => namespace.run(&global).await,
             Command::Snapshot(snapshot) => snapshot.run(&global).await,

@@ -67,11 +67,12 @@ mod wire;
 pub use client::AuthenticatedUser;
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, ParallelScanner, PermissionScope, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
-    RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation,
-    ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings,
-    SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
-    UserPermission, Writer, WriterOptions,
+    IngestEvent, LockedResource, ParallelScanner, PermissionScope, Procedure, ProcedureLock, ProcedureState,
+    QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition, RegionLoad, RegionScanMetrics,
+    ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation, ScanMetrics, ServerLoad,
+    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Table,
+    TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission, Writer,
+    WriterOptions,
 };
 pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]

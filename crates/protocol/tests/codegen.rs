@@ -32,6 +32,9 @@ fn generate(folder: &Path) -> String {
         .bytes(["."])
         // They contain a password.
         .skip_debug(["Token"])
+        // A message that is short in an answer stays small in memory (`wire::parts` of the client).
+        .boxed(".hbase.pb.Procedure.exception")
+        .boxed(".hbase.pb.LockedResource.exclusive_lock_owner_procedure")
         // As doc comments, the schema's comments would be taken for examples.
         .disable_comments(["."])
         .compile_fds(descriptors)

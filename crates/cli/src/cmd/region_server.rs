@@ -10,7 +10,7 @@ use crate::{
     output,
 };
 
-/// List, decommission and recommission region servers
+/// List, decommission and recommission region servers, and administer their logs
 #[derive(Debug, Args)]
 pub(crate) struct RegionServer {
     #[command(subcommand)]
@@ -22,6 +22,8 @@ enum Action {
     List(List),
     Decommission(Decommission),
     Recommission(Recommission),
+    UpdateConfiguration(UpdateConfiguration),
+    RollWal(RollWal),
 }
 
 /// List the live region servers
@@ -47,6 +49,26 @@ struct Decommission {
 struct Recommission {
     /// Region server, as HOST:PORT
     server: String,
+}
+
+/// Let servers read their configuration files again
+///
+/// A change takes effect for those settings that HBase can change on a running server.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn region-server update-configuration rs7:16020")]
+struct UpdateConfiguration {
+    /// Region server, as HOST:PORT [default: all region servers and masters]
+    #[arg(value_name = "SERVER")]
+    servers: Vec<String>,
+}
+
+/// Let region servers close their write-ahead logs and begin new ones
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn region-server roll-wal rs7:16020")]
+struct RollWal {
+    /// Region server, as HOST:PORT
+    #[arg(required = true, value_name = "SERVER")]
+    servers: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +110,21 @@ impl RegionServer {
                 let live = admin.cluster_info().await?.live_servers;
                 let server = found(&live, &recommission.server)?;
                 admin.recommission_region_server(&server, &[]).await?;
+            }
+            Action::UpdateConfiguration(update) if update.servers.is_empty() => {
+                admin.update_configuration_of_all().await?;
+            }
+            Action::UpdateConfiguration(update) => {
+                let live = admin.cluster_info().await?.live_servers;
+                for address in &update.servers {
+                    admin.update_configuration(&found(&live, address)?).await?;
+                }
+            }
+            Action::RollWal(roll) => {
+                let live = admin.cluster_info().await?.live_servers;
+                for address in &roll.servers {
+                    admin.roll_wal_writer(&found(&live, address)?).await?;
+                }
             }
         }
         Ok(Exit::Done)

@@ -1,5 +1,7 @@
 //! `hbase-txn snapshot`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use hbase_txn::{SnapshotDescription, SnapshotKind, TableName};
 use jiff::Timestamp;
@@ -7,9 +9,11 @@ use serde::Serialize;
 
 use super::confirm::confirm;
 use crate::{
+    durations,
     exit::{Exit, Outcome},
     global::{Format, Global},
     output,
+    values::Ranged,
 };
 
 /// Take, list, clone, restore and delete snapshots of tables
@@ -38,12 +42,19 @@ struct Take {
     snapshot: String,
     /// Table, with its namespace if it has one
     table: TableName,
+    /// Time after which the cluster deletes the snapshot, in whole seconds [default: never]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::seconds)]
+    ttl: Option<Ranged<u32>>,
 }
 
 /// List the snapshots of all tables
 #[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn snapshot list")]
-struct List {}
+#[command(after_help = "Example: hbase-txn snapshot list --table orders")]
+struct List {
+    /// Only those of this table
+    #[arg(long)]
+    table: Option<TableName>,
+}
 
 /// Create a table with the rows of a snapshot
 #[derive(Debug, Args)]
@@ -111,10 +122,15 @@ impl Snapshot {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
             Action::Take(take) => {
+                let ttl = take.ttl.map(|ttl| ttl.get("--ttl")).transpose()?;
+                let ttl = ttl.map(|seconds| Duration::from_secs(seconds.into()));
                 let admin = global.connect().await?.admin();
-                admin.snapshot(&take.snapshot, take.table).await?;
+                match ttl {
+                    Some(ttl) => admin.snapshot_with_ttl(&take.snapshot, take.table, ttl).await?,
+                    None => admin.snapshot(&take.snapshot, take.table).await?,
+                }
             }
-            Action::List(List {}) => return list(global).await,
+            Action::List(List { table }) => return list(table, global).await,
             Action::Clone(clone) => {
                 let admin = global.connect().await?.admin();
                 admin.clone_snapshot(&clone.snapshot, clone.table).await?;
@@ -129,8 +145,9 @@ impl Snapshot {
     }
 }
 
-async fn list(global: &Global) -> Outcome {
+async fn list(table: Option<TableName>, global: &Global) -> Outcome {
     let mut snapshots = global.connect().await?.admin().snapshots().await?;
+    snapshots.retain(|found| table.is_none() || found.table == table);
     snapshots.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
     let objects = snapshots.into_iter().map(SnapshotObject::from);
     match global.output {

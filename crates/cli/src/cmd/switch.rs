@@ -1,4 +1,4 @@
-//! `hbase-txn split-switch`, `merge-switch`, `balancer-switch` and `normalizer-switch`.
+//! `hbase-txn split-switch`, `merge-switch`, `balancer-switch`, `normalizer-switch` and `snapshot-cleanup-switch`.
 
 use clap::{Args, ValueEnum};
 use hbase_client::Admin;
@@ -24,6 +24,7 @@ pub(crate) enum Work {
     Merge,
     Balancer,
     Normalizer,
+    SnapshotCleanup,
 }
 
 /// Whether something may happen.
@@ -64,6 +65,7 @@ impl Work {
             Self::Merge => "merge",
             Self::Balancer => "balancer",
             Self::Normalizer => "normalizer",
+            Self::SnapshotCleanup => "snapshot-cleanup",
         }
     }
 
@@ -73,6 +75,7 @@ impl Work {
             Self::Merge => admin.is_merge_enabled().await,
             Self::Balancer => admin.is_balancer_enabled().await,
             Self::Normalizer => admin.is_normalizer_enabled().await,
+            Self::SnapshotCleanup => admin.is_snapshot_cleanup_enabled().await,
         }
     }
 
@@ -83,6 +86,7 @@ impl Work {
             Self::Merge => admin.merge_switch(on).await,
             Self::Balancer => admin.balancer_switch(on).await,
             Self::Normalizer => admin.normalizer_switch(on).await,
+            Self::SnapshotCleanup => admin.snapshot_cleanup_switch(on).await,
         }
     }
 }

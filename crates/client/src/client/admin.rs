@@ -1,11 +1,15 @@
 //! The administration of tables and regions. The modules have that of what they are named after.
 
+mod assignments;
+mod chores;
 mod column_families;
 mod decommission;
 mod namespaces;
 mod permissions;
+mod procedures;
 mod quotas;
 mod replication_peers;
+mod servers;
 mod snapshots;
 mod space_quotas;
 mod table_schema;
@@ -31,6 +35,7 @@ use crate::{
 
 pub use self::{
     permissions::{PermissionScope, UserPermission},
+    procedures::{LockedResource, Procedure, ProcedureLock, ProcedureState},
     quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
     replication_peers::{ReplicationPeer, ReplicationPeerConfig},
     snapshots::{SnapshotDescription, SnapshotKind},

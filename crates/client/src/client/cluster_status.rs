@@ -297,7 +297,7 @@ impl Admin {
         Ok(compaction_time(&answer))
     }
 
-    async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
+    pub(super) async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
         let request = pb::GetClusterStatusRequest {
             options: options.iter().map(|option| (*option).into()).collect(),
         };
@@ -328,7 +328,7 @@ fn region_load(message: pb::RegionLoad) -> RegionLoad {
 }
 
 /// Converts a server's time, in milliseconds since 1970.
-fn moment(milliseconds: u64) -> SystemTime {
+pub(super) fn moment(milliseconds: u64) -> SystemTime {
     let since = Duration::from_millis(milliseconds);
     SystemTime::UNIX_EPOCH
         .checked_add(since)
@@ -341,6 +341,6 @@ fn compaction_time(answer: &pb::MajorCompactionTimestampResponse) -> Option<Syst
 }
 
 /// Returns the previous state of a switch.
-fn was(state: Option<bool>) -> Result<bool> {
+pub(super) fn was(state: Option<bool>) -> Result<bool> {
     state.ok_or_else(|| bad_answer(&"it does not say how the switch was"))
 }

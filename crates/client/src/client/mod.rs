@@ -19,7 +19,7 @@
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `timeline` | reads that a replica of the region may answer |
-//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers |
+//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers, servers |
 //! | `authentication` | the user of a connection, and delegation tokens for it |
 //! | `cluster_status` | the status of a cluster: servers, loads, switches |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
@@ -52,9 +52,10 @@ mod timeline;
 
 pub use crate::cluster::CallKind;
 pub use admin::{
-    Admin, PermissionScope, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig,
-    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableRegion,
-    Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
+    Admin, LockedResource, PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope,
+    QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SnapshotDescription, SnapshotKind, SpaceQuota,
+    SpaceQuotaSettings, SpaceViolationPolicy, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
+    ThrottleType, UserPermission,
 };
 #[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;

@@ -126,13 +126,18 @@ impl Admin {
 }
 
 fn failure(exception: pb::ForeignExceptionMessage) -> Error {
+    let remote = remote_exception(exception);
+    let kind = Classification::of(&remote.class, &remote.message, true).kind;
+    Error::new(kind, "the master could not do it").with_remote(remote)
+}
+
+pub(super) fn remote_exception(exception: pb::ForeignExceptionMessage) -> RemoteException {
     let generic = exception.generic_exception.unwrap_or_default();
     let class = generic.class_name.unwrap_or_default();
     let message = generic.message.unwrap_or_default();
-    let kind = Classification::of(&class, &message, true).kind;
-    Error::new(kind, "the master could not do it").with_remote(RemoteException {
+    RemoteException {
         trace: format!("{class}: {message}"),
         class,
         message,
-    })
+    }
 }

@@ -14,6 +14,7 @@
 //! | `pause` | the pauses between attempts |
 //! | `attempts` | one call's attempts within its deadline |
 //! | `master` | calls of the active master |
+//! | `named_server` | calls of a server by its name |
 //! | `master_address` | the location of the active master |
 //! | `token_choice` | the delegation token of the cluster |
 //! | `proofs` | the servers that were proven to honour conditions |
@@ -28,6 +29,7 @@ mod look_ups;
 mod master;
 mod master_address;
 mod meta;
+mod named_server;
 mod no_location;
 mod pause;
 mod proofs;

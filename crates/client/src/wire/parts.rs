@@ -21,6 +21,7 @@ const RESULT_OR_EXCEPTION: CountedFields = CountedFields(&[(2, PLAIN)]);
 const MULTI: CountedFields = CountedFields(&[(1, CountedFields(&[(1, RESULT_OR_EXCEPTION)])), (3, PLAIN)]);
 const TABLE_DESCRIPTORS: CountedFields = CountedFields(&[(1, CountedFields(&[(3, PLAIN)]))]);
 const PROCEDURES: CountedFields = CountedFields(&[(1, PLAIN)]);
+const LOCKS: CountedFields = CountedFields(&[(1, CountedFields(&[(4, PLAIN), (6, PLAIN)]))]);
 const NAMESPACES: CountedFields = CountedFields(&[(1, PLAIN)]);
 const CLUSTER_STATUS: CountedFields =
     CountedFields(&[(1, CountedFields(&[(2, CountedFields(&[(2, PLAIN)]))]))]);
@@ -40,6 +41,7 @@ pub(crate) fn check(method: &str, answer: &[u8]) -> Result<(), TooManyParts> {
         "GetTableDescriptors" => &TABLE_DESCRIPTORS,
         "GetClusterStatus" => &CLUSTER_STATUS,
         "GetProcedures" => &PROCEDURES,
+        "GetLocks" => &LOCKS,
         "GetNamespaceDescriptor" | "ListNamespaceDescriptors" => &NAMESPACES,
         _ => &PLAIN,
     };
@@ -108,6 +110,8 @@ mod tests {
     #[case::load_after_a_multi("Multi", field(3, &tiny(2)))]
     #[case::metrics_of_a_scan("Scan", field(10, &tiny(1)))]
     #[case::states_of_a_procedure("GetProcedures", field(1, &tiny(15)))]
+    #[case::waiting_for_a_lock("GetLocks", field(1, &tiny(6)))]
+    #[case::states_of_the_owner_of_a_lock("GetLocks", field(1, &field(4, &tiny(15))))]
     #[case::settings_of_a_namespace("ListNamespaceDescriptors", field(1, &tiny(2)))]
     #[case::cells_of_an_increment("Mutate", field(1, &tiny(1)))]
     #[case::attributes_of_a_family("GetTableDescriptors", field(1, &field(3, &tiny(2))))]

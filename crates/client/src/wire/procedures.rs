@@ -60,6 +60,7 @@ mod tests {
                     value: Some(value.into()),
                 },
             ],
+            ..pb::Procedure::default()
         }
     }
 

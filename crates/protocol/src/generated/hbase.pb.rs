@@ -550,6 +550,24 @@ pub struct GetStoreFileResponse {
     #[prost(string, repeated, tag = "1")]
     pub store_file: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateConfigurationRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateConfigurationResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollWalWriterRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollWalWriterResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactionSwitchRequest {
+    #[prost(bool, required, tag = "1")]
+    pub enabled: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactionSwitchResponse {
+    #[prost(bool, required, tag = "1")]
+    pub prev_state: bool,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TokenIdentifier {
     #[prost(enumeration = "token_identifier::Kind", required, tag = "1")]
@@ -1541,6 +1559,344 @@ pub struct RecommissionRegionServerRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RecommissionRegionServerResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TableState {
+    #[prost(enumeration = "table_state::State", required, tag = "1")]
+    pub state: i32,
+}
+/// Nested message and enum types in `TableState`.
+pub mod table_state {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum State {
+        Enabled = 0,
+        Disabled = 1,
+        Disabling = 2,
+        Enabling = 3,
+    }
+    impl State {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Enabled => "ENABLED",
+                Self::Disabled => "DISABLED",
+                Self::Disabling => "DISABLING",
+                Self::Enabling => "ENABLING",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ENABLED" => Some(Self::Enabled),
+                "DISABLED" => Some(Self::Disabled),
+                "DISABLING" => Some(Self::Disabling),
+                "ENABLING" => Some(Self::Enabling),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TableSchema {
+    #[prost(message, optional, tag = "1")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(message, repeated, tag = "2")]
+    pub attributes: ::prost::alloc::vec::Vec<BytesBytesPair>,
+    #[prost(message, repeated, tag = "3")]
+    pub column_families: ::prost::alloc::vec::Vec<ColumnFamilySchema>,
+    #[prost(message, repeated, tag = "4")]
+    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ColumnFamilySchema {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub name: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "2")]
+    pub attributes: ::prost::alloc::vec::Vec<BytesBytesPair>,
+    #[prost(message, repeated, tag = "3")]
+    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NamespaceDescriptor {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub name: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "2")]
+    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetProcedureResultRequest {
+    #[prost(uint64, required, tag = "1")]
+    pub proc_id: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetProcedureResultResponse {
+    #[prost(enumeration = "get_procedure_result_response::State", required, tag = "1")]
+    pub state: i32,
+    #[prost(uint64, optional, tag = "2")]
+    pub submitted_time: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub last_update: ::core::option::Option<u64>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub result: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, optional, tag = "5")]
+    pub exception: ::core::option::Option<ForeignExceptionMessage>,
+}
+/// Nested message and enum types in `GetProcedureResultResponse`.
+pub mod get_procedure_result_response {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum State {
+        NotFound = 0,
+        Running = 1,
+        Finished = 2,
+    }
+    impl State {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::NotFound => "NOT_FOUND",
+                Self::Running => "RUNNING",
+                Self::Finished => "FINISHED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "NOT_FOUND" => Some(Self::NotFound),
+                "RUNNING" => Some(Self::Running),
+                "FINISHED" => Some(Self::Finished),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForeignExceptionMessage {
+    #[prost(string, optional, tag = "1")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub generic_exception: ::core::option::Option<GenericExceptionMessage>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenericExceptionMessage {
+    #[prost(string, optional, tag = "1")]
+    pub class_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub message: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub error_info: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbortProcedureRequest {
+    #[prost(uint64, required, tag = "1")]
+    pub proc_id: u64,
+    #[prost(bool, optional, tag = "2", default = "true")]
+    pub may_interrupt_if_running: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbortProcedureResponse {
+    #[prost(bool, required, tag = "1")]
+    pub is_procedure_aborted: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetProceduresRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetProceduresResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub procedure: ::prost::alloc::vec::Vec<Procedure>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Procedure {
+    #[prost(string, required, tag = "1")]
+    pub class_name: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "2")]
+    pub parent_id: ::core::option::Option<u64>,
+    #[prost(uint64, required, tag = "3")]
+    pub proc_id: u64,
+    #[prost(uint64, required, tag = "4")]
+    pub submitted_time: u64,
+    #[prost(string, optional, tag = "5")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(enumeration = "ProcedureState", required, tag = "6")]
+    pub state: i32,
+    #[prost(uint64, required, tag = "8")]
+    pub last_update: u64,
+    #[prost(message, optional, boxed, tag = "10")]
+    pub exception: ::core::option::Option<
+        ::prost::alloc::boxed::Box<ForeignExceptionMessage>,
+    >,
+    #[prost(message, repeated, tag = "15")]
+    pub state_message: ::prost::alloc::vec::Vec<StateMessage>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StateMessage {
+    #[prost(string, optional, tag = "1")]
+    pub type_url: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateTableStateData {
+    #[prost(message, required, tag = "2")]
+    pub table_schema: TableSchema,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModifyTableStateData {
+    #[prost(message, required, tag = "3")]
+    pub modified_table_schema: TableSchema,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLocksRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetLocksResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub lock: ::prost::alloc::vec::Vec<LockedResource>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockedResource {
+    #[prost(enumeration = "LockedResourceType", required, tag = "1")]
+    pub resource_type: i32,
+    #[prost(string, optional, tag = "2")]
+    pub resource_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(enumeration = "LockType", required, tag = "3")]
+    pub lock_type: i32,
+    #[prost(message, optional, boxed, tag = "4")]
+    pub exclusive_lock_owner_procedure: ::core::option::Option<
+        ::prost::alloc::boxed::Box<Procedure>,
+    >,
+    #[prost(int32, optional, tag = "5")]
+    pub shared_lock_count: ::core::option::Option<i32>,
+    #[prost(message, repeated, tag = "6")]
+    pub waiting_procedures: ::prost::alloc::vec::Vec<Procedure>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ProcedureState {
+    Initializing = 1,
+    Runnable = 2,
+    Waiting = 3,
+    WaitingTimeout = 4,
+    Rolledback = 5,
+    Success = 6,
+    Failed = 7,
+}
+impl ProcedureState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Initializing => "INITIALIZING",
+            Self::Runnable => "RUNNABLE",
+            Self::Waiting => "WAITING",
+            Self::WaitingTimeout => "WAITING_TIMEOUT",
+            Self::Rolledback => "ROLLEDBACK",
+            Self::Success => "SUCCESS",
+            Self::Failed => "FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "INITIALIZING" => Some(Self::Initializing),
+            "RUNNABLE" => Some(Self::Runnable),
+            "WAITING" => Some(Self::Waiting),
+            "WAITING_TIMEOUT" => Some(Self::WaitingTimeout),
+            "ROLLEDBACK" => Some(Self::Rolledback),
+            "SUCCESS" => Some(Self::Success),
+            "FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockedResourceType {
+    Server = 1,
+    Namespace = 2,
+    Table = 3,
+    Region = 4,
+    Peer = 5,
+}
+impl LockedResourceType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Server => "SERVER",
+            Self::Namespace => "NAMESPACE",
+            Self::Table => "TABLE",
+            Self::Region => "REGION",
+            Self::Peer => "PEER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SERVER" => Some(Self::Server),
+            "NAMESPACE" => Some(Self::Namespace),
+            "TABLE" => Some(Self::Table),
+            "REGION" => Some(Self::Region),
+            "PEER" => Some(Self::Peer),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockType {
+    Exclusive = 1,
+    Shared = 2,
+}
+impl LockType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Exclusive => "EXCLUSIVE",
+            Self::Shared => "SHARED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXCLUSIVE" => Some(Self::Exclusive),
+            "SHARED" => Some(Self::Shared),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TimedQuota {
     #[prost(enumeration = "TimeUnit", required, tag = "1")]
     pub time_unit: i32,
@@ -2097,83 +2453,6 @@ pub struct ListReplicationPeersResponse {
     pub peer_desc: ::prost::alloc::vec::Vec<ReplicationPeerDescription>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TableState {
-    #[prost(enumeration = "table_state::State", required, tag = "1")]
-    pub state: i32,
-}
-/// Nested message and enum types in `TableState`.
-pub mod table_state {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum State {
-        Enabled = 0,
-        Disabled = 1,
-        Disabling = 2,
-        Enabling = 3,
-    }
-    impl State {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Enabled => "ENABLED",
-                Self::Disabled => "DISABLED",
-                Self::Disabling => "DISABLING",
-                Self::Enabling => "ENABLING",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "ENABLED" => Some(Self::Enabled),
-                "DISABLED" => Some(Self::Disabled),
-                "DISABLING" => Some(Self::Disabling),
-                "ENABLING" => Some(Self::Enabling),
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TableSchema {
-    #[prost(message, optional, tag = "1")]
-    pub table_name: ::core::option::Option<TableName>,
-    #[prost(message, repeated, tag = "2")]
-    pub attributes: ::prost::alloc::vec::Vec<BytesBytesPair>,
-    #[prost(message, repeated, tag = "3")]
-    pub column_families: ::prost::alloc::vec::Vec<ColumnFamilySchema>,
-    #[prost(message, repeated, tag = "4")]
-    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ColumnFamilySchema {
-    #[prost(bytes = "bytes", required, tag = "1")]
-    pub name: ::prost::bytes::Bytes,
-    #[prost(message, repeated, tag = "2")]
-    pub attributes: ::prost::alloc::vec::Vec<BytesBytesPair>,
-    #[prost(message, repeated, tag = "3")]
-    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct NamespaceDescriptor {
-    #[prost(bytes = "bytes", required, tag = "1")]
-    pub name: ::prost::bytes::Bytes,
-    #[prost(message, repeated, tag = "2")]
-    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShutdownRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShutdownResponse {}
@@ -2515,129 +2794,6 @@ pub struct GetSchemaAlterStatusResponse {
     pub total_regions: ::core::option::Option<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetProcedureResultRequest {
-    #[prost(uint64, required, tag = "1")]
-    pub proc_id: u64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetProcedureResultResponse {
-    #[prost(enumeration = "get_procedure_result_response::State", required, tag = "1")]
-    pub state: i32,
-    #[prost(uint64, optional, tag = "2")]
-    pub submitted_time: ::core::option::Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub last_update: ::core::option::Option<u64>,
-    #[prost(bytes = "bytes", optional, tag = "4")]
-    pub result: ::core::option::Option<::prost::bytes::Bytes>,
-    #[prost(message, optional, tag = "5")]
-    pub exception: ::core::option::Option<ForeignExceptionMessage>,
-}
-/// Nested message and enum types in `GetProcedureResultResponse`.
-pub mod get_procedure_result_response {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum State {
-        NotFound = 0,
-        Running = 1,
-        Finished = 2,
-    }
-    impl State {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::NotFound => "NOT_FOUND",
-                Self::Running => "RUNNING",
-                Self::Finished => "FINISHED",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "NOT_FOUND" => Some(Self::NotFound),
-                "RUNNING" => Some(Self::Running),
-                "FINISHED" => Some(Self::Finished),
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ForeignExceptionMessage {
-    #[prost(string, optional, tag = "1")]
-    pub source: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(message, optional, tag = "2")]
-    pub generic_exception: ::core::option::Option<GenericExceptionMessage>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GenericExceptionMessage {
-    #[prost(string, optional, tag = "1")]
-    pub class_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(string, optional, tag = "2")]
-    pub message: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    pub error_info: ::core::option::Option<::prost::bytes::Bytes>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AbortProcedureRequest {
-    #[prost(uint64, required, tag = "1")]
-    pub proc_id: u64,
-    #[prost(bool, optional, tag = "2", default = "true")]
-    pub may_interrupt_if_running: ::core::option::Option<bool>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AbortProcedureResponse {
-    #[prost(bool, required, tag = "1")]
-    pub is_procedure_aborted: bool,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetProceduresRequest {}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetProceduresResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub procedure: ::prost::alloc::vec::Vec<Procedure>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Procedure {
-    #[prost(string, required, tag = "1")]
-    pub class_name: ::prost::alloc::string::String,
-    #[prost(uint64, required, tag = "3")]
-    pub proc_id: u64,
-    #[prost(enumeration = "ProcedureState", required, tag = "6")]
-    pub state: i32,
-    #[prost(message, repeated, tag = "15")]
-    pub state_message: ::prost::alloc::vec::Vec<StateMessage>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StateMessage {
-    #[prost(string, optional, tag = "1")]
-    pub type_url: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub value: ::core::option::Option<::prost::bytes::Bytes>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct CreateTableStateData {
-    #[prost(message, required, tag = "2")]
-    pub table_schema: TableSchema,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ModifyTableStateData {
-    #[prost(message, required, tag = "3")]
-    pub modified_table_schema: TableSchema,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNamespacesRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNamespacesResponse {
@@ -2772,6 +2928,73 @@ pub struct UnassignRegionRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnassignRegionResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunCleanerChoreRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunCleanerChoreResponse {
+    #[prost(bool, required, tag = "1")]
+    pub cleaner_chore_ran: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetCleanerChoreRunningRequest {
+    #[prost(bool, required, tag = "1")]
+    pub on: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetCleanerChoreRunningResponse {
+    #[prost(bool, optional, tag = "1")]
+    pub prev_value: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsCleanerChoreEnabledRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsCleanerChoreEnabledResponse {
+    #[prost(bool, required, tag = "1")]
+    pub value: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunCatalogScanRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunCatalogScanResponse {
+    #[prost(int32, optional, tag = "1")]
+    pub scan_result: ::core::option::Option<i32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableCatalogJanitorRequest {
+    #[prost(bool, required, tag = "1")]
+    pub enable: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableCatalogJanitorResponse {
+    #[prost(bool, optional, tag = "1")]
+    pub prev_value: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsCatalogJanitorEnabledRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsCatalogJanitorEnabledResponse {
+    #[prost(bool, required, tag = "1")]
+    pub value: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetSnapshotCleanupRequest {
+    #[prost(bool, required, tag = "1")]
+    pub enabled: bool,
+    #[prost(bool, optional, tag = "2")]
+    pub synchronous: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetSnapshotCleanupResponse {
+    #[prost(bool, required, tag = "1")]
+    pub prev_snapshot_cleanup: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsSnapshotCleanupEnabledRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsSnapshotCleanupEnabledResponse {
+    #[prost(bool, required, tag = "1")]
+    pub enabled: bool,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetBalancerRunningRequest {
     #[prost(bool, required, tag = "1")]
@@ -3019,47 +3242,6 @@ pub mod security_capabilities_response {
                 "CELL_VISIBILITY" => Some(Self::CellVisibility),
                 _ => None,
             }
-        }
-    }
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum ProcedureState {
-    Initializing = 1,
-    Runnable = 2,
-    Waiting = 3,
-    WaitingTimeout = 4,
-    Rolledback = 5,
-    Success = 6,
-    Failed = 7,
-}
-impl ProcedureState {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Initializing => "INITIALIZING",
-            Self::Runnable => "RUNNABLE",
-            Self::Waiting => "WAITING",
-            Self::WaitingTimeout => "WAITING_TIMEOUT",
-            Self::Rolledback => "ROLLEDBACK",
-            Self::Success => "SUCCESS",
-            Self::Failed => "FAILED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "INITIALIZING" => Some(Self::Initializing),
-            "RUNNABLE" => Some(Self::Runnable),
-            "WAITING" => Some(Self::Waiting),
-            "WAITING_TIMEOUT" => Some(Self::WaitingTimeout),
-            "ROLLEDBACK" => Some(Self::Rolledback),
-            "SUCCESS" => Some(Self::Success),
-            "FAILED" => Some(Self::Failed),
-            _ => None,
         }
     }
 }

@@ -91,16 +91,55 @@ impl Admin {
     /// Returns [`SnapshotExists`](ErrorKind::SnapshotExists) for the name of an existing snapshot,
     /// and [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
     pub async fn snapshot(&self, name: &str, table: impl IntoTableName) -> Result<()> {
-        let table = &table.into_table_name()?;
+        self.take_snapshot(name, table.into_table_name()?, None).await
+    }
+
+    /// Takes a snapshot of a table, as [`snapshot`](Self::snapshot) does, that the master deletes when it
+    /// is older than `ttl`: within its period (`hbase.master.cleaner.snapshot.interval`, half an hour),
+    /// unless that is [switched off](Self::snapshot_cleanup_switch).
+    ///
+    /// `ttl` is at least a second; fractions of a second are dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](ErrorKind::InvalidInput) for a shorter `ttl`, and an error as
+    /// [`snapshot`](Self::snapshot) does.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// # async fn example(connection: &hbase_client::Connection) -> hbase_client::Result<()> {
+    /// let week = Duration::from_secs(7 * 24 * 3600);
+    /// connection.admin().snapshot_with_ttl("orders-monday", "orders", week).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn snapshot_with_ttl(
+        &self,
+        name: &str,
+        table: impl IntoTableName,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.take_snapshot(name, table.into_table_name()?, Some(ttl))
+            .await
+    }
+
+    async fn take_snapshot(&self, name: &str, table: TableName, ttl: Option<Duration>) -> Result<()> {
+        let table = &table;
         let in_context = |error: Error| {
             let operation = format!("taking snapshot {name}");
             error.at_operation(operation).at_table(table)
         };
         check_name(name).map_err(in_context)?;
+        let ttl = ttl.map(seconds).transpose().map_err(in_context)?;
         let deadline = self.deadline();
         // The master reports a missing table as a snapshot that failed.
         self.until(deadline).descriptor(table).await.map_err(in_context)?;
-        let snapshot = described(name, table);
+        let snapshot = pb::SnapshotDescription {
+            ttl,
+            ..described(name, table)
+        };
         let request = pb::SnapshotRequest {
             snapshot: snapshot.clone(),
             nonce_group: Some(self.nonce()),
@@ -276,6 +315,18 @@ fn described(name: &str, table: &TableName) -> pb::SnapshotDescription {
         name: name.to_owned(),
         table: Some(table.to_string()),
         ..Default::default()
+    }
+}
+
+/// Returns the TTL as HBase stores it.
+fn seconds(ttl: Duration) -> Result<i64> {
+    let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
+    // HBase replaces a TTL that is no number of milliseconds by its default.
+    match (1..=i64::MAX / 1_000).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err(Error::invalid(
+            "the TTL of a snapshot is at least a second, and not endless",
+        )),
     }
 }
 
