@@ -60,7 +60,7 @@ impl Admin {
 }
 
 /// Returns whether the master refused because the region is in this state already, perhaps by an
-/// earlier attempt of the same call: it has no nonce (`RegionStateNode.checkOnline`, `transitionState`).
+/// earlier attempt of the same call: it has no nonce (`AssignmentManager.preTransitCheck`).
 fn is_in_state(error: &Error, state: &str) -> bool {
     is_class(error, "DoNotRetryRegionException")
         && error.remote().is_some_and(|remote| {
