@@ -11,8 +11,8 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Append, ClientErrorKind, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, Scan,
-    Table, TableDescriptor,
+    Append, ClientErrorKind, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put,
+    RowOperation, Scan, Table, TableDescriptor,
 };
 use tokio::{task::LocalSet, time::timeout};
 
@@ -36,6 +36,14 @@ struct Tally {
     appended: RefCell<BTreeMap<String, Option<bool>>>,
     /// Whether each row was deleted, likewise.
     deleted: RefCell<BTreeMap<String, Option<bool>>>,
+}
+
+/// What an operation of a batch adds.
+enum Added {
+    /// To the counter.
+    Amount(i64),
+    /// To the list.
+    Element(String),
 }
 
 struct Task {
@@ -148,6 +156,15 @@ fn certainty(done: Result<(), bool>) -> Option<bool> {
 }
 
 impl Tally {
+    /// Notes the outcome of an increment of the counter.
+    fn note_amount(&self, amount: i64, done: Result<(), bool>) {
+        match certainty(done) {
+            Some(true) => self.added.set(self.added.get() + amount),
+            None => self.maybe_added.set(self.maybe_added.get() + amount),
+            Some(false) => {}
+        }
+    }
+
     async fn check_list(&self, table: &Table) {
         let row = table.get(Get::new(LIST)).await.unwrap().unwrap();
         let list = String::from_utf8_lossy(row.value(FAMILY, "n").unwrap()).into_owned();
@@ -174,8 +191,9 @@ impl Tally {
 impl Task {
     async fn run(mut self) {
         for _ in 0..CALLS {
-            match self.rng.u8(..11) {
+            match self.rng.u8(..13) {
                 0..3 => self.put().await,
+                11..13 => self.add_in_a_batch().await,
                 10 => self.put_of_no_family().await,
                 3 => self.get().await,
                 4 => self.get_many().await,
@@ -277,13 +295,9 @@ impl Task {
     async fn increment(&mut self) {
         let amount = self.rng.i64(1..9);
         let increment = Increment::new(COUNTER).column(FAMILY, "n", amount);
-        match self.table.increment(increment).await {
-            Ok(_) => self.tally.added.set(self.tally.added.get() + amount),
-            Err(error) if error.is_outcome_unknown() => {
-                self.tally.maybe_added.set(self.tally.maybe_added.get() + amount);
-            }
-            Err(_) => {}
-        }
+        let done = self.table.increment(increment).await;
+        let done = done.map(drop).map_err(|error| error.is_outcome_unknown());
+        self.tally.note_amount(amount, done);
     }
 
     /// Appends an element to the list.
@@ -294,6 +308,41 @@ impl Task {
         let done = self.table.append(append).await;
         let done = done.map(drop).map_err(|error| error.is_outcome_unknown());
         self.tally.appended.borrow_mut().insert(element, certainty(done));
+    }
+
+    /// Increments the counter and appends to the list, several times in one batch, with an increment
+    /// that the server refuses.
+    async fn add_in_a_batch(&mut self) {
+        let mut operations: Vec<RowOperation> = Vec::new();
+        let mut added = BTreeMap::new();
+        for _ in 0..self.rng.usize(1..6) {
+            match self.rng.u8(..4) {
+                0 => operations.push(Increment::new(LIST).column("absent", "n", 1).into()),
+                1 => {
+                    let element = format!("{}-{}", self.row, self.next);
+                    self.next += 1;
+                    let append = Append::new(LIST).cell(FAMILY, "n", format!("{element},"));
+                    added.insert(operations.len(), Added::Element(element));
+                    operations.push(append.into());
+                }
+                _ => {
+                    let amount = self.rng.i64(1..9);
+                    added.insert(operations.len(), Added::Amount(amount));
+                    operations.push(Increment::new(COUNTER).column(FAMILY, "n", amount).into());
+                }
+            }
+        }
+        for (place, result) in self.table.batch(operations).await.into_iter().enumerate() {
+            let done = result.map(drop).map_err(|error| error.is_outcome_unknown());
+            match added.remove(&place) {
+                Some(Added::Element(element)) => {
+                    let certainty = certainty(done);
+                    self.tally.appended.borrow_mut().insert(element, certainty);
+                }
+                Some(Added::Amount(amount)) => self.tally.note_amount(amount, done),
+                None => assert!(done.is_err(), "a family that does not exist"),
+            }
+        }
     }
 
     /// Deletes one of the rows that no other client changes.

@@ -24,12 +24,22 @@ struct Told {
     failed: i64,
 }
 
+impl Told {
+    fn note(&mut self, added: Result<(), hbase_client::Error>) {
+        match added {
+            Ok(()) => self.counted += 1,
+            Err(error) if error.is_outcome_unknown() => self.unknown += 1,
+            Err(_) => self.failed += 1,
+        }
+    }
+}
+
 /// Cuts connections at some of the increments and appends, so that most of their answers are lost: at
 /// about 60 in all.
-fn cut_some(proxy: &Proxy, steps: usize, mut rng: fastrand::Rng) {
-    let of = u32::try_from(steps / 10).unwrap().max(100);
+fn cut_some(proxy: &Proxy, calls: usize, mut rng: fastrand::Rng) {
+    let of = u32::try_from(calls / 10).unwrap().max(100);
     proxy.rule(move |request| match request.method.as_str() {
-        "Mutate" => match rng.u32(..of) {
+        "Mutate" | "Multi" => match rng.u32(..of) {
             0 => Action::CutAfterRequest,
             1 => Action::CutBeforeAnswer,
             2 => Action::CutInAnswer,
@@ -42,6 +52,25 @@ fn cut_some(proxy: &Proxy, steps: usize, mut rng: fastrand::Rng) {
     });
 }
 
+/// The number of rows that batches increment, each in its call.
+const BATCH: usize = 50;
+
+fn row(number: usize) -> String {
+    format!("{ROW}-{number:02}")
+}
+
+/// Adds one to each of some counters, in batches: so many increments in all.
+async fn add_batches(table: Table, steps: usize) -> Told {
+    let mut told = Told::default();
+    for _ in 0..steps.div_ceil(BATCH) {
+        let increments = (0..BATCH).map(|number| Increment::new(row(number)).column(FAMILY, "n", 1).into());
+        for added in table.batch(increments).await {
+            told.note(added.map(drop));
+        }
+    }
+    told
+}
+
 /// Adds one to the counter, or a letter to the list, so many times.
 async fn add(table: Table, steps: usize, appends: bool) -> Told {
     let mut told = Told::default();
@@ -50,17 +79,17 @@ async fn add(table: Table, steps: usize, appends: bool) -> Told {
             true => table.append(Append::new(ROW).cell(FAMILY, "list", "x")).await,
             false => table.increment(Increment::new(ROW).column(FAMILY, "n", 1)).await,
         };
-        match added {
-            Ok(_) => told.counted += 1,
-            Err(error) if error.is_outcome_unknown() => told.unknown += 1,
-            Err(_) => told.failed += 1,
-        }
+        told.note(added.map(drop));
     }
     told
 }
 
 async fn add_all(table: &Table, steps: usize, appends: bool) -> Told {
-    let tasks = (0..TASKS).map(|_| tokio::spawn(add(table.clone(), steps.div_ceil(TASKS), appends)));
+    in_tasks(|| add(table.clone(), steps.div_ceil(TASKS), appends)).await
+}
+
+async fn in_tasks<F: Future<Output = Told> + Send + 'static>(work: impl Fn() -> F) -> Told {
+    let tasks = (0..TASKS).map(|_| tokio::spawn(work()));
     let all = join_all(tasks).await.into_iter().map(Result::unwrap);
     all.fold(Told::default(), |sum, told| Told {
         counted: sum.counted + told.counted,
@@ -76,6 +105,17 @@ async fn stored(table: &Table) -> (i64, i64) {
         let list = row.value(FAMILY, "list").map_or(0, |list| list.len() as i64);
         (row.get(FAMILY, "n").unwrap().unwrap_or(0), list)
     })
+}
+
+/// Returns the sum of the counters of batches.
+async fn stored_by_batches(table: &Table) -> i64 {
+    let rows = table
+        .get_many((0..BATCH).map(|number| Get::new(row(number))))
+        .await;
+    let numbers = rows.unwrap().into_iter().flatten();
+    numbers
+        .map(|row| row.get::<i64>(FAMILY, "n").unwrap().unwrap_or(0))
+        .sum()
 }
 
 async fn rig(test: &'static str, settings: &Settings) -> Rig {
@@ -123,6 +163,50 @@ async fn increments_are_exact_or_unknown_where_the_region_moves() {
     let told = adding.await.unwrap();
     rig.proxy.pass_all();
     let (counter, _) = stored(rig.table.table()).await;
+    println!(
+        "{TEST}: {} moves, {told:?}, {counter} stored",
+        shuffler.done.moved
+    );
+    assert!(
+        (told.counted..=told.counted + told.unknown).contains(&counter),
+        "{told:?}, {counter} stored"
+    );
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_of_batches_are_exact_where_the_region_stays() {
+    const TEST: &str = "cut_batches";
+    let settings = Settings::of(TEST);
+    let rig = rig(TEST, &settings).await;
+    let steps = Settings::commits(16_000, 400_000);
+    cut_some(&rig.proxy, steps / BATCH, settings.rng(0));
+    let table = rig.table.table();
+    let told = in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await;
+    rig.proxy.pass_all();
+    println!("{TEST}: {told:?}");
+    assert_eq!((told.unknown, told.failed), (0, 0));
+    assert_eq!(stored_by_batches(table).await, told.counted);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_of_batches_are_exact_or_unknown_where_the_region_moves() {
+    const TEST: &str = "cut_moving_batches";
+    let settings = Settings::of(TEST);
+    let rig = rig(TEST, &settings).await;
+    let mut shuffler = Shuffler::new(&rig.connection, rig.table.name(), settings.rng(77));
+    let steps = Settings::commits(16_000, 400_000);
+    cut_some(&rig.proxy, steps / BATCH, settings.rng(0));
+    let table = rig.table.table().clone();
+    let adding =
+        tokio::spawn(async move { in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await });
+    while !adding.is_finished() {
+        shuffler.move_region_of(ROW.as_bytes()).await;
+    }
+    let told = adding.await.unwrap();
+    rig.proxy.pass_all();
+    let counter = stored_by_batches(rig.table.table()).await;
     println!(
         "{TEST}: {} moves, {told:?}, {counter} stored",
         shuffler.done.moved

@@ -1,9 +1,8 @@
 //! A list of operations of any kind, with one result each.
 //!
-//! Gets, and puts and deletes, share calls as in lists of their own. Each increment and append has a
-//! call of its own, because only there it keeps its nonce.
+//! Gets, puts and deletes, and increments and appends share calls, each as in lists of their own.
 
-use futures::{StreamExt, join, stream};
+use futures::{StreamExt, join};
 
 use super::{GetAnswer, Table, get_many};
 use crate::{
@@ -12,8 +11,6 @@ use crate::{
 };
 
 const NAME: &str = "batch";
-/// The maximum number of increments and appends in flight.
-const CONCURRENT: usize = 64;
 
 /// An operation of [`Table::batch`].
 #[derive(Clone, Debug, PartialEq)]
@@ -30,12 +27,22 @@ impl Table {
     /// get if it has a requested cell, the new cells of an increment or append, and `None` for a put or
     /// delete.
     ///
-    /// The operations are executed concurrently, in any order: a get may or may not see a put of the
-    /// same list. Only puts and deletes of one row are applied in their order. Each operation succeeds
-    /// or fails on its own; the list is not a transaction. Gets share calls as in
-    /// [`get_many`](Self::get_many), puts and deletes as in [`mutate_many`](Self::mutate_many), each
-    /// [increment](Self::increment) and [append](Self::append) has a call of its own, and at most 64 of
-    /// these are in flight. All operations end within the operation timeout.
+    /// The operations are executed concurrently, in any order, as in a batch of HBase's Java client: a
+    /// get may or may not see a put of the same list, and a put may come before or after an increment
+    /// of its row. Only puts and deletes of one row are applied in their order. Each operation succeeds
+    /// or fails on its own; the list is not a transaction. All operations end within the operation
+    /// timeout.
+    ///
+    /// Gets share calls as in [`get_many`](Self::get_many), puts and deletes as in
+    /// [`mutate_many`](Self::mutate_many). Increments and appends share calls too, of at most 1,000 in
+    /// about 1 MiB, and two calls to a server are in flight. A call has at most 16 values that appends
+    /// return, because they may be large: set the attribute `_rr_` of an append to a zero byte if you do
+    /// not need its result.
+    ///
+    /// If the answer to a call is lost, its increments and appends are sent again as a single
+    /// [increment](Self::increment) is, and each counts once or is reported as unknown. Those that
+    /// were applied together are repeated together, so they are also unknown if their region was split
+    /// between them meanwhile.
     ///
     /// # Errors
     ///
@@ -97,12 +104,7 @@ impl Table {
             }
             results.push(result);
         }
-        let changed = changes
-            .into_iter()
-            .map(async |(place, change)| (place, self.change(NAME, change, deadline).await));
-        let changed = stream::iter(changed)
-            .buffer_unordered(CONCURRENT)
-            .collect::<Vec<_>>();
+        let changed = self.change_each(NAME, changes, deadline);
         let read = self.get_each(NAME, gets, deadline).collect::<Vec<_>>();
         let written = self.mutate_each(NAME, writes, deadline);
         let (changed, read, written) = join!(changed, read, written);

@@ -176,9 +176,7 @@ impl Table {
         let region_action = call
             .iter()
             .flat_map(|Placed { change, location }| change.call.message(&location.region).region_action);
-        let request = EncodedMultiRequest {
-            region_action: region_action.collect(),
-        };
+        let request = EncodedMultiRequest::new(region_action.collect());
         let answer = self
             .call(&location, "Multi", &request, limit)
             .await

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use tokio::time::Instant;
-
 use super::{Table, lanes::Operation};
 use crate::{
     cluster::{self, Attempts, CallKind},
-    error::Result,
+    error::{Effect, Result},
     model::{Append, Increment, Mutation, Row},
 };
 
@@ -38,7 +36,7 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
-        self.change("increment", increment.into(), self.deadline()).await
+        self.change("increment", increment.into()).await
     }
 
     /// Appends to values of a row, and returns their new cells. If the answer is lost, it is sent
@@ -48,17 +46,12 @@ impl Table {
     ///
     /// Returns an error as [`put`](Self::put) does.
     pub async fn append(&self, append: Append) -> Result<Row> {
-        self.change("append", append.into(), self.deadline()).await
+        self.change("append", append.into()).await
     }
 
     /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_`
     /// asks for none, or if a coprocessor replaced the operation.
-    pub(super) async fn change(
-        &self,
-        name: &'static str,
-        mutation: Mutation,
-        deadline: Instant,
-    ) -> Result<Row> {
+    async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
@@ -67,7 +60,7 @@ impl Table {
             table: &self.name,
             row: Cow::Borrowed(mutation.row()),
             kind: CallKind::Write,
-            deadline,
+            deadline: self.deadline(),
         };
         let mut attempts = Attempts::new(&self.connection.shared.cluster, of_table);
         let operation = match self.connection.config().nonces() {
@@ -86,7 +79,12 @@ impl Table {
             match answer {
                 Ok(row) => {
                     attempts.succeed();
-                    return Ok(row.unwrap_or_else(|| Row::new(mutation.row().clone(), Vec::new())));
+                    let mut cells = row.map_or_else(Vec::new, Row::into_cells);
+                    // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row.
+                    if attempts.effect() == Effect::Unknown {
+                        cells.retain(|cell| mutation.names_column(cell));
+                    }
+                    return Ok(Row::new(mutation.row().clone(), cells));
                 }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }

@@ -7,6 +7,7 @@
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `row_mutations` | several mutations of a row at once, also under a condition |
 //! | `check_many` | many conditional changes at once, with one call for each server |
+//! | `change_many` | many increments and appends at once, with one call for each server |
 //! | `get_many` | many gets at once, with one call for each server |
 //! | `batch` | operations of any kind at once |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
@@ -31,6 +32,7 @@ mod admin;
 mod authentication;
 mod batch;
 mod bulk;
+mod change_many;
 mod check_many;
 mod cluster_status;
 mod connection;

@@ -131,7 +131,7 @@ impl MultiCall {
         let region_action = together(&self.actions)
             .map(|actions| RegionAction::message(actions, region, self.durability))
             .collect();
-        EncodedMultiRequest { region_action }
+        EncodedMultiRequest::new(region_action)
     }
 }
 

@@ -237,7 +237,7 @@ fn condition_message(condition: &Condition) -> Result<pb::Condition> {
 }
 
 /// Returns the row of cells that several mutations wrote.
-fn sorted_row(row: Bytes, mut cells: Vec<Cell>) -> Row {
+pub(super) fn sorted_row(row: Bytes, mut cells: Vec<Cell>) -> Row {
     cells.sort_by(|one, other| (&one.family, &one.qualifier).cmp(&(&other.family, &other.qualifier)));
     Row::new(row, cells)
 }

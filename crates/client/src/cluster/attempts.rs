@@ -148,7 +148,10 @@ impl<'a> Attempts<'a> {
         loop {
             let table = self.operation.table;
             let failure = match self.look_up().await {
-                Some(Ok(location)) => return self.recognised(location),
+                Some(Ok(location)) => {
+                    self.recognised(&location)?;
+                    return Ok(location);
+                }
                 Some(Err(failure)) => failure,
                 None => {
                     let error = Error::new(
@@ -173,18 +176,24 @@ impl<'a> Attempts<'a> {
     }
 
     /// Refuses a server that does not know of an earlier attempt.
-    fn recognised(&mut self, location: Arc<RegionLocation>) -> Result<Arc<RegionLocation>> {
+    pub(crate) fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
         match &self.recognised_by {
             Some(server) if *server != location.server => {
-                let what = format!(
-                    "its answer was lost, and {} has the region now",
-                    location.server.address()
-                );
-                let error = Error::new(ErrorKind::ConnectionLost, what).at_server(&server.address());
-                Err(self.in_context(error.with_hint(READ_BACK)))
+                let owner = location.server.address();
+                Err(self.unrecognised(&format!("{owner} has the region now")))
             }
-            _ => Ok(location),
+            _ => Ok(()),
         }
+    }
+
+    /// Returns the error of a write whose answer was lost, and that no server would recognise.
+    pub(crate) fn unrecognised(&mut self, why: &str) -> Error {
+        let what = format!("its answer was lost, and {why}");
+        let mut error = Error::new(ErrorKind::ConnectionLost, what);
+        if let Some(server) = &self.recognised_by {
+            error = error.at_server(&server.address());
+        }
+        self.in_context(error.with_hint(READ_BACK))
     }
 
     /// Returns the location of the row, if its region is served at the moment. Otherwise returns

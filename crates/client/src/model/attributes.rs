@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 
 /// The attribute that carries a visibility expression.
 pub(crate) const VISIBILITY_ATTRIBUTE: &str = "VISIBILITY";
+/// The attribute of an increment or append that asks for its new cells, or not.
+pub(super) const RETURN_RESULTS_ATTRIBUTE: &str = "_rr_";
 /// The attribute that carries a cell TTL; HBase forbids it on deletes, where it would expire the
 /// marker.
 pub(super) const TTL_ATTRIBUTE: &str = "_ttl";

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    Append, Delete, Durability, Increment, Put, TimeRange,
-    attributes::VISIBILITY_ATTRIBUTE,
+    Append, Cell, Delete, Durability, Increment, Put, TimeRange,
+    attributes::{RETURN_RESULTS_ATTRIBUTE, VISIBILITY_ATTRIBUTE},
     delete::DeleteScope,
     increment::Counter,
     limits::{Limits, in_row},
@@ -83,6 +83,30 @@ impl Mutation {
             Self::Put(_) | Self::Delete(_) => None,
             Self::Increment(increment) => increment.time_range,
             Self::Append(append) => append.time_range,
+        }
+    }
+
+    /// Returns whether an increment or append asks for its new cells.
+    pub(crate) fn returns_result(&self) -> bool {
+        let mut attributes = self.attributes().iter();
+        let off = |(name, value): &(String, Bytes)| name == RETURN_RESULTS_ATTRIBUTE && **value == [0];
+        !attributes.any(off)
+    }
+
+    /// Returns whether an increment or append names the column of a cell.
+    pub(crate) fn names_column(&self, cell: &Cell) -> bool {
+        let is_its =
+            |family: &Bytes, qualifier: &Bytes| *family == cell.family && *qualifier == cell.qualifier;
+        match self {
+            Self::Put(_) | Self::Delete(_) => false,
+            Self::Increment(increment) => {
+                let mut columns = increment.columns.iter();
+                columns.any(|column| is_its(&column.family, &column.qualifier))
+            }
+            Self::Append(append) => {
+                let mut cells = append.cells.iter();
+                cells.any(|column| is_its(&column.family, &column.qualifier))
+            }
         }
     }
 

@@ -295,9 +295,7 @@ mod tests {
         let delete = Delete::new("s").family("f").column("f", "q").version("f", "v", 3);
         let slice = encoded(&[put.into(), delete.into(), Delete::new("t").into()]);
         let mut cells = Vec::new();
-        let request = EncodedMultiRequest {
-            region_action: vec![slice.region_action(&region(), &mut cells)],
-        };
+        let request = EncodedMultiRequest::new(vec![slice.region_action(&region(), &mut cells)]);
         let read = pb::MultiRequest::decode(&*request.encode_to_vec()).unwrap();
         let [action] = &*read.region_action else {
             panic!("{read:?}")

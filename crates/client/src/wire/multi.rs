@@ -30,6 +30,18 @@ pub(crate) struct EncodedMutateRequest {
 pub(crate) struct EncodedMultiRequest {
     #[prost(message, repeated, tag = "1")]
     pub(crate) region_action: Vec<EncodedRegionAction>,
+    #[prost(uint64, optional, tag = "2")]
+    pub(crate) nonce_group: Option<u64>,
+}
+
+impl EncodedMultiRequest {
+    /// Returns a call without nonces.
+    pub(crate) fn new(region_action: Vec<EncodedRegionAction>) -> Self {
+        Self {
+            region_action,
+            nonce_group: None,
+        }
+    }
 }
 
 /// A [`pb::RegionAction`].

@@ -95,7 +95,10 @@ impl Region {
         self.check(mutation)?;
         let nonce = (group, mutation.nonce);
         if is_addition(mutation) && mutation.nonce != 0 && !self.nonces.insert(nonce) {
-            return self.present(mutation, now);
+            return Ok(match mutation.returns_result {
+                true => self.present(mutation, now)?,
+                false => Vec::new(),
+            });
         }
         let written = self.resolve(mutation, now, least)?;
         let cells = self.apply(vec![written]).into_iter().flatten().collect();
@@ -266,18 +269,23 @@ impl Region {
         let repeated = nonce.1 != 0 && mutations.iter().any(is_addition) && !self.nonces.insert(nonce);
         let mut written = Vec::new();
         let mut returned = Vec::new();
+        let mut present = Vec::new();
         for mutation in mutations {
+            let returns_cells = is_addition(mutation) && mutation.returns_result;
             if repeated && is_addition(mutation) {
+                if returns_cells {
+                    present.extend(self.present(mutation, now)?);
+                }
                 continue;
             }
-            returned.push(is_addition(mutation) && mutation.returns_result);
+            returned.push(returns_cells);
             written.push(self.resolve(mutation, now, least)?);
         }
         let cells = self.apply(written).into_iter().zip(returned);
-        Ok(cells
+        let cells = cells
             .filter(|(_, returned)| *returned)
-            .flat_map(|(cells, _)| in_order(cells))
-            .collect())
+            .flat_map(|(cells, _)| in_order(cells));
+        Ok(present.into_iter().chain(cells).collect())
     }
 
     /// Applies the endpoint's mutations of several rows. Returns what the answer says, or `None` if

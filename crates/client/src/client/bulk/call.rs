@@ -33,7 +33,7 @@ pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
                 .region_action(&placed.location.region, &mut cells)
         })
         .collect();
-    (EncodedMultiRequest { region_action }, cells.into())
+    (EncodedMultiRequest::new(region_action), cells.into())
 }
 
 /// Reads the answer: the result of each part, all of which is applied or nothing.

@@ -336,7 +336,7 @@ impl<'a> Bulk<'a> {
 }
 
 /// Returns whether a region has rejected a part for good, and nothing of it was applied.
-fn is_final(failure: &CallError) -> bool {
+pub(super) fn is_final(failure: &CallError) -> bool {
     let classification = failure.classify();
     matches!(failure, CallError::Action { .. })
         && classification.recovery == Recovery::Fail

@@ -128,9 +128,7 @@ pub(super) fn message(call: &[Placed<'_>]) -> EncodedMultiRequest {
             .collect(),
         ..EncodedRegionAction::default()
     });
-    EncodedMultiRequest {
-        region_action: region_action.collect(),
-    }
+    EncodedMultiRequest::new(region_action.collect())
 }
 
 /// The server's answer to a part.
