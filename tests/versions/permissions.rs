@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use hbase_txn::{
-    Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row, Table, TableDescriptor,
-    Transaction, UserPermission,
+    Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row, RowOperation, Table,
+    TableDescriptor, Transaction, UserPermission,
 };
 
 use super::*;
@@ -223,6 +223,7 @@ async fn cells_are_shown_to_those_with_their_labels() {
             .put(put("odd", "v").cell_visibility("nosuchlabel"))
             .await
             .unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         says(&error, &["nosuchlabel"]);
         // In a shared call, the server would drop these and report success.
         let puts = (0..20).map(|row| table.put(put(format!("odd{row}"), "v").cell_visibility("nosuchlabel")));
@@ -261,6 +262,25 @@ async fn cells_are_shown_to_those_with_their_labels() {
         table.delete(deletion).await.unwrap();
         assert_eq!(seen(&[&secret]).await, ["open"]);
 
+        let expression = format!("{secret} & !{temporary}");
+        let counted = |row: &str, expression: &str| {
+            let counter = Increment::new(row.to_owned()).column("f", "n", 1);
+            RowOperation::from(counter.cell_visibility(expression))
+        };
+        let mut results = table
+            .batch([
+                counted("n1", &expression),
+                counted("n2", "nosuchlabel"),
+                counted("n3", &expression),
+            ])
+            .await;
+        let error = results.remove(1).unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+        says(&error, &["nosuchlabel"]);
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        assert_eq!(seen(&[&secret]).await, ["n1", "n3", "open"]);
+        assert_eq!(seen(&[&secret, &temporary]).await, ["open"]);
+
         admin.clear_auths(&user, [&secret, &temporary]).await.unwrap();
         assert_eq!(admin.auths(&user).await.unwrap(), Vec::<String>::new());
         let error = admin.set_auths(&user, ["nosuchlabel"]).await.unwrap_err();
@@ -291,10 +311,17 @@ async fn cells_are_shown_to_those_on_their_access_list() {
         table.put(put("b", "v")).await.unwrap();
         let counter = Increment::new("d").column("f", "n", 1).acl([(&*user, &read[..])]);
         table.increment(counter).await.unwrap();
+        let together = ["e", "g"].map(|row| {
+            let counter = Increment::new(row).column("f", "n", 1);
+            RowOperation::from(counter.acl([(&*user, &read[..])]))
+        });
+        for done in table.batch(together).await {
+            done.unwrap();
+        }
 
         let own = shared.of(&as_user(cluster, &user).await);
-        assert_eq!(keys(&own, Scan::new()).await, ["a", "c", "d"]);
-        assert_eq!(keys(&table, Scan::new()).await, ["a", "b", "c", "d"]);
+        assert_eq!(keys(&own, Scan::new()).await, ["a", "c", "d", "e", "g"]);
+        assert_eq!(keys(&table, Scan::new()).await, ["a", "b", "c", "d", "e", "g"]);
         let error = own.put(put("a", "mine")).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
         assert_eq!(value(&table, "a").await.as_deref(), Some("v"));

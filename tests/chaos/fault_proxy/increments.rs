@@ -16,15 +16,15 @@ use crate::{
 const TASKS: usize = 16;
 const ROW: &str = "iii-counter";
 
-/// What tasks were told of their calls.
+/// What tasks were reported of their calls.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Reported {
     counted: i64,
     unknown: i64,
     failed: i64,
 }
 
-impl Told {
+impl Reported {
     fn note(&mut self, added: Result<(), hbase_client::Error>) {
         match added {
             Ok(()) => self.counted += 1,
@@ -60,41 +60,41 @@ fn row(number: usize) -> String {
 }
 
 /// Adds one to each of some counters, in batches: so many increments in all.
-async fn add_batches(table: Table, steps: usize) -> Told {
-    let mut told = Told::default();
+async fn add_batches(table: Table, steps: usize) -> Reported {
+    let mut reported = Reported::default();
     for _ in 0..steps.div_ceil(BATCH) {
         let increments = (0..BATCH).map(|number| Increment::new(row(number)).column(FAMILY, "n", 1).into());
         for added in table.batch(increments).await {
-            told.note(added.map(drop));
+            reported.note(added.map(drop));
         }
     }
-    told
+    reported
 }
 
 /// Adds one to the counter, or a letter to the list, so many times.
-async fn add(table: Table, steps: usize, appends: bool) -> Told {
-    let mut told = Told::default();
+async fn add(table: Table, steps: usize, appends: bool) -> Reported {
+    let mut reported = Reported::default();
     for _ in 0..steps {
         let added = match appends {
             true => table.append(Append::new(ROW).cell(FAMILY, "list", "x")).await,
             false => table.increment(Increment::new(ROW).column(FAMILY, "n", 1)).await,
         };
-        told.note(added.map(drop));
+        reported.note(added.map(drop));
     }
-    told
+    reported
 }
 
-async fn add_all(table: &Table, steps: usize, appends: bool) -> Told {
+async fn add_all(table: &Table, steps: usize, appends: bool) -> Reported {
     in_tasks(|| add(table.clone(), steps.div_ceil(TASKS), appends)).await
 }
 
-async fn in_tasks<F: Future<Output = Told> + Send + 'static>(work: impl Fn() -> F) -> Told {
+async fn in_tasks<F: Future<Output = Reported> + Send + 'static>(work: impl Fn() -> F) -> Reported {
     let tasks = (0..TASKS).map(|_| tokio::spawn(work()));
     let all = join_all(tasks).await.into_iter().map(Result::unwrap);
-    all.fold(Told::default(), |sum, told| Told {
-        counted: sum.counted + told.counted,
-        unknown: sum.unknown + told.unknown,
-        failed: sum.failed + told.failed,
+    all.fold(Reported::default(), |sum, reported| Reported {
+        counted: sum.counted + reported.counted,
+        unknown: sum.unknown + reported.unknown,
+        failed: sum.failed + reported.failed,
     })
 }
 
@@ -160,16 +160,16 @@ async fn increments_are_exact_or_unknown_where_the_region_moves() {
     while !adding.is_finished() {
         shuffler.move_region_of(ROW.as_bytes()).await;
     }
-    let told = adding.await.unwrap();
+    let reported = adding.await.unwrap();
     rig.proxy.pass_all();
     let (counter, _) = stored(rig.table.table()).await;
     println!(
-        "{TEST}: {} moves, {told:?}, {counter} stored",
+        "{TEST}: {} moves, {reported:?}, {counter} stored",
         shuffler.done.moved
     );
     assert!(
-        (told.counted..=told.counted + told.unknown).contains(&counter),
-        "{told:?}, {counter} stored"
+        (reported.counted..=reported.counted + reported.unknown).contains(&counter),
+        "{reported:?}, {counter} stored"
     );
     rig.end().await;
 }
@@ -182,11 +182,11 @@ async fn increments_of_batches_are_exact_where_the_region_stays() {
     let steps = Settings::commits(16_000, 400_000);
     cut_some(&rig.proxy, steps / BATCH, settings.rng(0));
     let table = rig.table.table();
-    let told = in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await;
+    let reported = in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await;
     rig.proxy.pass_all();
-    println!("{TEST}: {told:?}");
-    assert_eq!((told.unknown, told.failed), (0, 0));
-    assert_eq!(stored_by_batches(table).await, told.counted);
+    println!("{TEST}: {reported:?}");
+    assert_eq!((reported.unknown, reported.failed), (0, 0));
+    assert_eq!(stored_by_batches(table).await, reported.counted);
     rig.end().await;
 }
 
@@ -204,16 +204,16 @@ async fn increments_of_batches_are_exact_or_unknown_where_the_region_moves() {
     while !adding.is_finished() {
         shuffler.move_region_of(ROW.as_bytes()).await;
     }
-    let told = adding.await.unwrap();
+    let reported = adding.await.unwrap();
     rig.proxy.pass_all();
     let counter = stored_by_batches(rig.table.table()).await;
     println!(
-        "{TEST}: {} moves, {told:?}, {counter} stored",
+        "{TEST}: {} moves, {reported:?}, {counter} stored",
         shuffler.done.moved
     );
     assert!(
-        (told.counted..=told.counted + told.unknown).contains(&counter),
-        "{told:?}, {counter} stored"
+        (reported.counted..=reported.counted + reported.unknown).contains(&counter),
+        "{reported:?}, {counter} stored"
     );
     rig.end().await;
 }

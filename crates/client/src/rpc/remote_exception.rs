@@ -189,6 +189,12 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
             Kind::EndpointMissing,
         ),
         ("security.AccessDeniedException", Fail, None, Kind::AccessDenied),
+        (
+            "security.visibility.InvalidLabelException",
+            Fail,
+            None,
+            Kind::InvalidInput,
+        ),
         ("quotas.SpaceLimitingException", Fail, None, Kind::QuotaExceeded),
         ("quotas.QuotaExceededException", Fail, None, Kind::QuotaExceeded),
         ("client.RowTooBigException", Fail, None, Kind::LimitExceeded),
