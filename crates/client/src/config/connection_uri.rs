@@ -1,10 +1,10 @@
 //! Connection URIs: the address of a cluster, and settings as parameters.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, path::Path, str::FromStr};
+use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::{ClusterAddress, Config, hbase_site};
+use super::address::ClusterAddress;
 use crate::error::{Error, Result};
 
 /// What `Display` encodes: all but the characters of common keys and values.
@@ -57,35 +57,6 @@ impl ConnectionUri {
     #[must_use]
     pub const fn parameters(&self) -> &BTreeMap<String, String> {
         &self.parameters
-    }
-
-    /// Creates the configuration of the URI.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`Config::from_hbase_site`] does.
-    pub fn config(&self) -> Result<Config> {
-        hbase_site::of_uri(self)
-    }
-
-    /// Creates the configuration of an `hbase-site.xml`, with the address of the URI. A parameter
-    /// overrides the property of the file.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`Config::from_hbase_site_file`] does.
-    pub fn over_hbase_site_file(&self, file: impl AsRef<Path>) -> Result<Config> {
-        hbase_site::of_file(file.as_ref(), Some(self))
-    }
-
-    /// Creates the configuration of a folder with `hbase-site.xml`, with the address of the URI. A
-    /// parameter overrides the property of the files.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`Config::from_conf_dir`] does.
-    pub fn over_conf_dir(&self, folder: impl AsRef<Path>) -> Result<Config> {
-        hbase_site::of_folder(folder.as_ref(), Some(self))
     }
 }
 
@@ -162,8 +133,6 @@ fn is_secret(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, time::Duration};
-
     use rstest::rstest;
 
     use super::*;
@@ -221,55 +190,5 @@ mod tests {
         let uri = "hbase+rpc://user:hunter2@m?a=1";
         let error = uri.parse::<ConnectionUri>().unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
-    }
-
-    #[test]
-    fn parameters_are_settings() {
-        let config = parse("hbase+rpc://m?hbase.client.pause=7&hbase.rpc.timeout=").config();
-        let config = config.unwrap();
-        assert_eq!(config.pause(), Duration::from_millis(7));
-        assert_eq!(config.read_timeout(), Duration::from_secs(20));
-        assert!(config.warnings().is_empty(), "{:?}", config.warnings());
-        let error = parse("hbase+rpc://m?hbase.client.pause=soon").config();
-        let error = error.unwrap_err().to_string();
-        assert!(
-            error.contains("connection URI: hbase.client.pause is \"soon\""),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn parameters_that_are_not_read_are_named() {
-        let uri = parse("hbase+rpc://m?hbase.client.puase=7&hbase.client.retries.number=3");
-        let config = uri.config().unwrap();
-        let warnings = config.warnings().join("\n");
-        assert!(
-            warnings.contains("hbase.client.puase is not read") && warnings.contains("retries.number"),
-            "{warnings}"
-        );
-        assert!(!warnings.contains("retries.number is not read"), "{warnings}");
-    }
-
-    #[test]
-    fn parameters_override_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let property = |name, value, is_final| {
-            format!("<property><name>{name}</name><value>{value}</value><final>{is_final}</final></property>")
-        };
-        let site = format!(
-            "<configuration>{}{}{}</configuration>",
-            property("hbase.zookeeper.quorum", "zk", true),
-            property("hbase.client.pause", "7", true),
-            property("hbase.client.operation.timeout", "900", false),
-        );
-        let file = folder.path().join("hbase-site.xml");
-        fs::write(&file, site).unwrap();
-        let uri = parse("hbase+rpc://m?hbase.client.pause=8");
-        for config in [uri.over_hbase_site_file(&file), uri.over_conf_dir(&folder)] {
-            let config = config.unwrap();
-            assert_eq!(config.address().to_string(), "hbase+rpc://m:16000");
-            assert_eq!(config.pause(), Duration::from_millis(8));
-            assert_eq!(config.operation_timeout(), Duration::from_millis(900));
-        }
     }
 }
