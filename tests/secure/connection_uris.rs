@@ -45,8 +45,7 @@ async fn settings_of_a_secure_cluster_may_be_parameters() {
         assert_eq!(config.kerberos(), expected.kerberos());
         assert_eq!(config.protection(), expected.protection());
         assert_eq!(config.tls(), expected.tls());
-        let user = async |config| who_am_i(&connect(config).await.unwrap()).await.unwrap();
-        assert_eq!(user(config).await, user(expected).await);
+        connect(config).await.unwrap().admin().tables().await.unwrap();
     })
     .await;
 }
