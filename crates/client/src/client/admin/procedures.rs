@@ -22,7 +22,7 @@ pub struct Procedure {
     pub class: String,
     /// The state.
     pub state: ProcedureState,
-    /// The user who has started it. `None` if the master does not say.
+    /// The name of its owner, the user of the call that started it. `None` if the master does not say.
     pub owner: Option<String>,
     /// When it was started, by the master's clock.
     pub submitted: SystemTime,
