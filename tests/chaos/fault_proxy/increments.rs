@@ -32,6 +32,15 @@ impl Reported {
             Err(_) => self.failed += 1,
         }
     }
+
+    /// What was counted is stored, and of what is unknown, some may be.
+    fn explains(self, stored: i64) {
+        println!("{self:?}, {stored} stored");
+        assert!(
+            (self.counted..=self.counted + self.unknown).contains(&stored),
+            "{self:?}, {stored} stored"
+        );
+    }
 }
 
 /// Cuts connections at some of the increments and appends, so that most of their answers are lost: at
@@ -128,6 +137,23 @@ async fn rig(test: &'static str, settings: &Settings) -> Rig {
     .await
 }
 
+/// Moves the region of the counters until the additions end.
+async fn while_the_region_moves(
+    test: &str,
+    settings: &Settings,
+    rig: &Rig,
+    adding: impl Future<Output = Reported> + Send + 'static,
+) -> Reported {
+    let mut shuffler = Shuffler::new(&rig.connection, rig.table.name(), settings.rng(77));
+    let adding = tokio::spawn(adding);
+    while !adding.is_finished() {
+        shuffler.move_region_of(ROW.as_bytes()).await;
+    }
+    rig.proxy.pass_all();
+    println!("{test}: {} moves", shuffler.done.moved);
+    adding.await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn increments_are_exact_where_the_region_stays() {
     const TEST: &str = "cut_increments";
@@ -152,25 +178,15 @@ async fn increments_are_exact_or_unknown_where_the_region_moves() {
     const TEST: &str = "cut_moving_increments";
     let settings = Settings::of(TEST);
     let rig = rig(TEST, &settings).await;
-    let mut shuffler = Shuffler::new(&rig.connection, rig.table.name(), settings.rng(77));
     let steps = Settings::commits(960, 100_000);
     cut_some(&rig.proxy, steps, settings.rng(0));
     let table = rig.table.table().clone();
-    let adding = tokio::spawn(async move { add_all(&table, steps, false).await });
-    while !adding.is_finished() {
-        shuffler.move_region_of(ROW.as_bytes()).await;
-    }
-    let reported = adding.await.unwrap();
-    rig.proxy.pass_all();
+    let reported = while_the_region_moves(TEST, &settings, &rig, async move {
+        add_all(&table, steps, false).await
+    })
+    .await;
     let (counter, _) = stored(rig.table.table()).await;
-    println!(
-        "{TEST}: {} moves, {reported:?}, {counter} stored",
-        shuffler.done.moved
-    );
-    assert!(
-        (reported.counted..=reported.counted + reported.unknown).contains(&counter),
-        "{reported:?}, {counter} stored"
-    );
+    reported.explains(counter);
     rig.end().await;
 }
 
@@ -195,25 +211,13 @@ async fn increments_of_batches_are_exact_or_unknown_where_the_region_moves() {
     const TEST: &str = "cut_moving_batches";
     let settings = Settings::of(TEST);
     let rig = rig(TEST, &settings).await;
-    let mut shuffler = Shuffler::new(&rig.connection, rig.table.name(), settings.rng(77));
     let steps = Settings::commits(16_000, 400_000);
     cut_some(&rig.proxy, steps / BATCH, settings.rng(0));
     let table = rig.table.table().clone();
-    let adding =
-        tokio::spawn(async move { in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await });
-    while !adding.is_finished() {
-        shuffler.move_region_of(ROW.as_bytes()).await;
-    }
-    let reported = adding.await.unwrap();
-    rig.proxy.pass_all();
-    let counter = stored_by_batches(rig.table.table()).await;
-    println!(
-        "{TEST}: {} moves, {reported:?}, {counter} stored",
-        shuffler.done.moved
-    );
-    assert!(
-        (reported.counted..=reported.counted + reported.unknown).contains(&counter),
-        "{reported:?}, {counter} stored"
-    );
+    let reported = while_the_region_moves(TEST, &settings, &rig, async move {
+        in_tasks(|| add_batches(table.clone(), steps.div_ceil(TASKS))).await
+    })
+    .await;
+    reported.explains(stored_by_batches(rig.table.table()).await);
     rig.end().await;
 }

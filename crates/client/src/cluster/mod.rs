@@ -13,8 +13,7 @@
 //! | `locator` | the region of a row, from the cache or from `hbase:meta` |
 //! | `pause` | the pauses between attempts |
 //! | `attempts` | one call's attempts within its deadline |
-//! | `master` | calls of the active master |
-//! | `named_server` | calls of a server by its name |
+//! | `server_call` | calls of the active master, and of a server by its name |
 //! | `master_address` | the location of the active master |
 //! | `token_choice` | the delegation token of the cluster |
 //! | `proofs` | the servers that were proven to honour conditions |
@@ -26,15 +25,14 @@ mod attempts;
 mod catalog;
 mod locator;
 mod look_ups;
-mod master;
 mod master_address;
 mod meta;
-mod named_server;
 mod no_location;
 mod pause;
 mod proofs;
 mod region_cache;
 mod registry;
+mod server_call;
 mod staggered;
 mod stale_regions;
 #[cfg(feature = "kerberos")]
