@@ -305,10 +305,7 @@ impl ResultScanner {
                 .at_table(&self.table.name)
                 .at_server(&location.server.address())
         })?;
-        self.ready.reserve(rows.len());
-        for (row, partial) in rows {
-            self.take_row(row, partial);
-        }
+        self.take_rows(rows);
         if let Some(last) = self.ready.back().filter(|_| !self.scan.is_in_parts()) {
             self.position = (last.key().clone(), false);
         }
@@ -353,13 +350,30 @@ impl ResultScanner {
         Ok(())
     }
 
-    fn take_row(&mut self, row: Row, partial: bool) {
+    fn take_rows(&mut self, rows: Vec<Row>) {
+        let are_ready = self.ready.is_empty()
+            && self.partial.is_none()
+            && self.limit.is_none()
+            && !self.scan.is_in_parts()
+            && !rows.iter().any(Row::may_have_more_cells);
+        if are_ready {
+            // Without moving each of them.
+            self.ready = rows.into();
+            return;
+        }
+        for row in rows {
+            self.take_row(row);
+        }
+    }
+
+    fn take_row(&mut self, row: Row) {
+        let is_partial = row.may_have_more_cells();
         if self.scan.is_in_parts() {
             let batch = self.scan.batch.filter(|_| !self.scan.partial_results);
             let batch = batch.and_then(|cells| usize::try_from(cells).ok());
-            self.position = (row.key().clone(), partial);
+            self.position = (row.key().clone(), is_partial);
             let (limit, ready) = (&mut self.limit, &mut self.ready);
-            return self.parts.take(batch, row, partial, limit, ready);
+            return self.parts.take(batch, row, limit, ready);
         }
         let whole = match self.partial.take() {
             Some(mut begun) if begun.key() == row.key() => {
@@ -372,7 +386,7 @@ impl ResultScanner {
             }
             None => row,
         };
-        if partial {
+        if is_partial {
             self.partial = Some(whole);
         } else {
             self.finish_row(whole);
@@ -381,7 +395,7 @@ impl ResultScanner {
 
     fn finish_row(&mut self, row: Row) {
         if self.limit.count() {
-            self.ready.push_back(row);
+            self.ready.push_back(row.with_partial(false));
         }
     }
 

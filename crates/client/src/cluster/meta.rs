@@ -111,11 +111,7 @@ impl MetaReader<'_> {
             ..Default::default()
         };
         let (mut answer, block): (pb::ScanResponse, _) = self.call("Scan", &request).await?;
-        let found: Vec<Row> = convert::scanned_rows(&mut answer, block)
-            .map_err(bad_answer)?
-            .into_iter()
-            .map(|(row, _)| row)
-            .collect();
+        let found = convert::scanned_rows(&mut answer, block).map_err(bad_answer)?;
         // A server that runs out of time sets this flag, and answers with the rows that it has.
         let complete = found.len() < rows as usize && !answer.heartbeat_message.unwrap_or(false);
         Ok((found, complete))
@@ -186,7 +182,7 @@ impl MetaReader<'_> {
         let mut calls = 0;
         loop {
             let (mut answer, block): (pb::ScanResponse, _) = self.call("Scan", &request).await?;
-            for (row, _) in convert::scanned_rows(&mut answer, block).map_err(bad_answer)? {
+            for row in convert::scanned_rows(&mut answer, block).map_err(bad_answer)? {
                 each(row)?;
             }
             let more = answer.more_results.unwrap_or(true) && answer.more_results_in_region.unwrap_or(true);

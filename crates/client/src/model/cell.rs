@@ -173,7 +173,9 @@ impl fmt::Debug for Cell {
 /// Cells are in HBase's order: by family, then qualifier, then newest version first.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Row {
-    key: Bytes,
+    /// Empty if there are cells: each has the key, and a copy costs every scanned row two counts of
+    /// references.
+    key_without_cells: Bytes,
     cells: Vec<Cell>,
     is_partial: bool,
     is_stale: bool,
@@ -185,7 +187,15 @@ impl Row {
     #[must_use]
     pub fn new(key: Bytes, cells: Vec<Cell>) -> Self {
         Self {
-            key,
+            key_without_cells: if cells.is_empty() { key } else { Bytes::new() },
+            ..Self::of(cells)
+        }
+    }
+
+    /// Creates a row of the cells' row. There must be a cell.
+    pub(crate) const fn of(cells: Vec<Cell>) -> Self {
+        Self {
+            key_without_cells: Bytes::new(),
             cells,
             is_partial: false,
             is_stale: false,
@@ -224,7 +234,9 @@ impl Row {
     /// Returns the row key.
     #[must_use]
     pub fn key(&self) -> &Bytes {
-        &self.key
+        self.cells
+            .first()
+            .map_or(&self.key_without_cells, |cell| &cell.row)
     }
 
     /// Returns all cells.

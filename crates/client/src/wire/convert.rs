@@ -306,9 +306,8 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     let Some(first) = cells.first() else {
         return Ok(None);
     };
-    let key = first.row.clone();
-    match cells[1..].iter().all(|cell| cell.row == key) {
-        true => Ok(Some(Row::new(key, cells))),
+    match cells[1..].iter().all(|cell| cell.row == first.row) {
+        true => Ok(Some(Row::of(cells))),
         false => Err(meaningless("the cells of one result name different rows")),
     }
 }
@@ -342,25 +341,24 @@ fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, C
     Ok(cells)
 }
 
-/// Returns the rows of a scan's answer in order, each with whether more of its cells follow in the
-/// next answer.
+/// Returns the rows of a scan's answer in order. One is partial if more of its cells follow in the next
+/// answer.
 pub(crate) fn scanned_rows(
     answer: &mut pb::ScanResponse,
     mut block: CellBlockDecoder,
-) -> Result<Vec<(Row, bool)>, ConvertError> {
+) -> Result<Vec<Row>, ConvertError> {
     let with_cells = block.len() / SHORTEST_CELL;
     let mut rows = Vec::with_capacity(answer.cells_per_result.len().min(with_cells));
     for result in std::mem::take(&mut answer.results) {
-        let partial = result.partial.unwrap_or(false);
-        rows.extend(
-            row(result, &mut CellBlockDecoder::new(Bytes::new(), block.codec()))?.map(|row| (row, partial)),
-        );
+        let is_partial = result.partial.unwrap_or(false);
+        let row = row(result, &mut CellBlockDecoder::new(Bytes::new(), block.codec()))?;
+        rows.extend(row.map(|row| row.with_partial(is_partial)));
     }
     let is_stale = answer.stale == Some(true);
     for (at, count) in answer.cells_per_result.iter().enumerate() {
-        let partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
-        let cells = take_cells(&mut block, *count as usize)?;
-        rows.extend(row_of(cells)?.map(|row| (row.with_stale(is_stale), partial)));
+        let is_partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
+        let row = row_of(take_cells(&mut block, *count as usize)?)?;
+        rows.extend(row.map(|row| row.with_partial(is_partial).with_stale(is_stale)));
     }
     Ok(rows)
 }

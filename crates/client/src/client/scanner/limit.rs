@@ -17,6 +17,10 @@ impl Limit {
         }
     }
 
+    pub(super) const fn is_none(self) -> bool {
+        self.0.is_none()
+    }
+
     pub(super) fn is_reached(self) -> bool {
         self.0 == Some(0)
     }

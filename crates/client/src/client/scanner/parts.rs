@@ -33,10 +33,10 @@ impl Parts {
         &mut self,
         batch: Option<usize>,
         row: Row,
-        is_partial: bool,
         limit: &mut Limit,
         ready: &mut VecDeque<Row>,
     ) {
+        let is_partial = row.may_have_more_cells();
         let is_other = |cell: &Cell| cell.row != row.key();
         if self.held.last().is_some_and(is_other)
             || self.returned.as_ref().is_some_and(|begun| is_other(&begun.last))
@@ -85,7 +85,7 @@ impl Parts {
         if self.returned.is_none() && !limit.count() {
             return;
         }
-        ready.push_back(Row::new(last.row.clone(), part).with_partial(is_partial));
+        ready.push_back(Row::of(part).with_partial(is_partial));
         self.returned = Some(Returned {
             last,
             comes_again: false,

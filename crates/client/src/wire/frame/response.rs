@@ -14,6 +14,9 @@ const CALL_ID: u8 = 0x08;
 /// The room that is reserved for reading when little is left. Answers are slices of it, so an answer
 /// that is kept holds this much, and so does each connection.
 const ROOM: usize = 16 << 10;
+/// The largest answer whose room is reserved at once: an answer to a scan, whose bytes would otherwise be
+/// copied at each growth. Memory that is only reserved costs addresses.
+const RESERVED_AT_ONCE: usize = 2 << 20;
 
 /// One complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +83,8 @@ impl ResponseDecoder {
 
     /// Takes the next response off the front of `buf`. Returns `None` if it is incomplete.
     ///
-    /// With `None` there is room in `buf` to read into. The room grows with the received bytes and
-    /// not with the announced length: four bytes from a peer must not cost 256 MiB.
+    /// With `None` there is room in `buf` to read into. Beyond 2 MiB the room grows with the received
+    /// bytes and not with the announced length: four bytes from a peer must not cost 256 MiB.
     pub(crate) fn decode(&mut self, buf: &mut BytesMut) -> Result<Option<ResponseFrame>, FrameError> {
         let skipped = self.skip.min(buf.len());
         buf.advance(skipped);
@@ -167,9 +170,9 @@ fn parse<M: Message + Default>(bytes: Bytes, part: &'static str) -> Result<M, Fr
     M::decode(bytes).map_err(|source| FrameError::Malformed { part, source })
 }
 
-/// Doubles the buffer at most, and leaves it unchanged while a good part of the room is free.
+/// Doubles a large buffer at most, and leaves it unchanged while a good part of the room is free.
 fn make_room(buf: &mut BytesMut, missing: usize) {
-    let wanted = missing.min(buf.len().max(ROOM));
+    let wanted = missing.min(buf.len().max(RESERVED_AT_ONCE));
     if buf.capacity() - buf.len() < wanted.min(ROOM / 4) {
         buf.reserve(wanted);
     }
