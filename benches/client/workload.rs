@@ -15,8 +15,16 @@ pub(crate) const FAMILY: &str = "f";
 pub(crate) const QUALIFIER: &str = "q";
 pub(crate) const VALUE: [u8; 100] = [b'v'; 100];
 
+/// Returns three digits of the partition and five of the row, as the Java client's side does: formatting
+/// would be a tenth of a bulk write.
 pub(crate) fn row(partition: usize, number: usize) -> Bytes {
-    format!("{partition:03}{number:05}").into()
+    let mut row = [b'0'; 8];
+    let mut rest = partition * 100_000 + number;
+    for digit in row.iter_mut().rev() {
+        *digit += (rest % 10) as u8;
+        rest /= 10;
+    }
+    Bytes::copy_from_slice(&row)
 }
 
 /// Returns the rows of a bulk write in order: the first of all partitions, then the second of all.

@@ -40,17 +40,10 @@ pub(crate) struct Encoded {
     pub(crate) number: u64,
     /// Whether applying it twice has the same effect as once.
     pub(crate) is_repeatable: bool,
+    row_len: u16,
     start: usize,
-    row: Position,
     /// The end of the message, which is the start of the cells.
     cells: usize,
-    end: usize,
-}
-
-/// A part of a mutation, relative to its start.
-#[derive(Clone, Copy, Debug)]
-struct Position {
-    start: usize,
     end: usize,
 }
 
@@ -60,8 +53,11 @@ impl Encoded {
         self.end - self.start
     }
 
+    /// The row is the first field of the message: a tag, the length, the bytes.
     fn row(&self) -> Range<usize> {
-        self.start + self.row.start..self.start + self.row.end
+        let len = usize::from(self.row_len);
+        let start = self.start + 1 + prost::length_delimiter_len(len);
+        start..start + len
     }
 }
 
@@ -74,11 +70,14 @@ impl EncodedMutations {
         is_repeatable: bool,
     ) -> Result<(), CellBlockError> {
         let start = self.buffer.len();
+        let row_len = mutation.row().len();
+        let row_len = u16::try_from(row_len).map_err(|_| CellBlockError::TooLong {
+            part: "row",
+            len: row_len,
+            limit: i16::MAX as usize,
+        })?;
         MutationMessage::without_cells(mutation).encode(&mut self.buffer);
         let cells = self.buffer.len();
-        // The row is the first field: a tag, the length, the bytes.
-        let row_len = mutation.row().len();
-        let row_start = 1 + prost::length_delimiter_len(row_len);
         if let Err(error) = encode_cells(&mut self.buffer, mutation) {
             self.buffer.truncate(start);
             return Err(error);
@@ -86,11 +85,8 @@ impl EncodedMutations {
         self.mutations.push(Encoded {
             number,
             is_repeatable,
+            row_len,
             start,
-            row: Position {
-                start: row_start,
-                end: row_start + row_len,
-            },
             cells,
             end: self.buffer.len(),
         });
@@ -238,6 +234,11 @@ impl EncodedSlice {
             buffer: buffer.clone(),
             mutations: repeated,
         }
+    }
+
+    /// Returns the number of bytes of all cells.
+    pub(crate) fn cells_len(&self) -> usize {
+        self.mutations.iter().map(|one| one.end - one.cells).sum()
     }
 
     /// Returns the request for a region, in which the mutations are one atomic action, and appends

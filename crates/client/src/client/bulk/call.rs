@@ -23,7 +23,8 @@ pub(super) struct Placed<'a> {
 
 /// Returns the request, and the cells behind it.
 pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
-    let mut cells = Vec::new();
+    let cells_len = parts.iter().map(|placed| placed.part.mutations.cells_len());
+    let mut cells = Vec::with_capacity(cells_len.sum());
     let region_action = parts
         .iter()
         .map(|placed| {
