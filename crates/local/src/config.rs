@@ -174,6 +174,8 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
             // servers are killed on purpose here, but long enough that sessions of live servers do
             // not expire on a busy machine.
             ("zookeeper.session.timeout", "15000".into()),
+            // Twice the default of HDFS, as is usual, so that servers begin logs as rarely.
+            ("hbase.regionserver.hlog.blocksize", (256 << 20).to_string()),
         ]),
     });
     site
@@ -204,6 +206,9 @@ fn hdfs_site(layout: &Layout, ports: &Ports) -> Properties {
     let folder = |name: &str| format!("file://{}", layout.data().join(name).display());
     properties([
         ("dfs.replication", "1".into()),
+        // A file that is being written reserves a block of the disk, and a server that recovers the logs of
+        // another one writes a file for each region: with blocks of 128 MB, 200 of them need 25 GB.
+        ("dfs.blocksize", (16 << 20).to_string()),
         // HBase has another user than HDFS in a cluster with Kerberos.
         ("dfs.permissions.enabled", "false".into()),
         ("dfs.namenode.name.dir", folder("namenode")),
