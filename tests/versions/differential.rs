@@ -15,6 +15,8 @@ use super::*;
 use crate::support::java::JavaSide;
 
 const OPERATIONS: u64 = 300;
+/// The delete markers of more operations hide most cells.
+const OPERATIONS_OF_TABLE: usize = 2_000;
 const ROWS: u32 = 12;
 const QUALIFIERS: [&str; 4] = ["", "a", "ab", "b"];
 const FAMILIES: [&str; 2] = ["f", "g"];
@@ -347,6 +349,54 @@ async fn performed(table: &hbase_txn::Table, read: Read) -> Result<Vec<String>, 
     }
 }
 
+/// How many reads were compared, and what came of them.
+#[derive(Debug, Default)]
+struct Compared {
+    reads: u64,
+    /// Found something.
+    answered: u64,
+    refused: u64,
+}
+
+/// The same table of both clients.
+struct Sides<'a> {
+    table: hbase_txn::Table,
+    java: &'a JavaSide,
+    in_java: &'a TableName,
+}
+
+impl Sides<'_> {
+    /// Performs one operation with both clients. `at` leads back to it.
+    async fn perform_next(&self, all: &mut Generator, at: &str, compared: &mut Compared) {
+        if all.rng.u8(..3) == 0 {
+            let (mutations, options) = all.mutations();
+            for mutation in mutations {
+                match mutation {
+                    Mutation::Put(put) => self.table.put(put).await.unwrap(),
+                    Mutation::Delete(delete) => self.table.delete(delete).await.unwrap(),
+                    other => panic!("{other:?}"),
+                }
+            }
+            self.java.write(self.in_java, &options).await.unwrap();
+            return;
+        }
+        let (read, options) = all.read();
+        let ours = performed(&self.table, read).await;
+        let answer = self.java.read(self.in_java, &options).await;
+        compared.reads += 1;
+        match (ours, answer) {
+            (Ok(ours), Ok(answer)) => {
+                compared.answered += u64::from(!ours.is_empty());
+                assert_eq!(ours, answer, "{at}: {options:?}");
+            }
+            // Both refuse it, or the server does.
+            (Err(_), Err(_)) => compared.refused += 1,
+            (Err(ours), Ok(_)) => panic!("{at}: {options:?}: {ours}"),
+            (Ok(_), Err(error)) => panic!("{at}: {options:?}: {error:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn random_reads_and_mutations_have_the_results_that_java_has() {
     let number = |variable| {
@@ -359,53 +409,33 @@ async fn random_reads_and_mutations_have_the_results_that_java_has() {
     // One virtual machine at a time: those of all releases would take the time that leases in other
     // tests have.
     for cluster in &versions() {
-        println!("on {}", cluster.status.version.unwrap());
+        let version = cluster.status.version.unwrap();
+        println!("on {version}");
         let connection = cluster.connect().await;
         let java = JavaSide::start(cluster).await;
-        let mine = TestTable::create_on(cluster, "differential-ours", versioned, &["r04", "r09"]).await;
-        let theirs = TestTable::create_on(cluster, "differential-java", versioned, &["r04", "r09"]).await;
-        let table = mine.of(&connection);
         let mut all = Generator {
             rng: Rng::with_seed(seed),
         };
-        let (mut reads, mut answered, mut refused) = (0, 0, 0);
-        for operation in 0..operations {
-            if all.rng.u8(..3) == 0 {
-                let (mutations, options) = all.mutations();
-                for mutation in mutations {
-                    match mutation {
-                        Mutation::Put(put) => table.put(put).await.unwrap(),
-                        Mutation::Delete(delete) => table.delete(delete).await.unwrap(),
-                        other => panic!("{other:?}"),
-                    }
-                }
-                java.write(&theirs.name, &options).await.unwrap();
-                continue;
-            }
-            let (read, options) = all.read();
-            let ours = performed(&table, read).await;
-            let answer = java.read(&theirs.name, &options).await;
-            let context = || format!("DIFFERENTIAL_SEED={seed}, operation {operation}: {options:?}");
-            reads += 1;
-            match (ours, answer) {
-                (Ok(ours), Ok(answer)) => {
-                    answered += usize::from(!ours.is_empty());
-                    assert_eq!(ours, answer, "{}", context());
-                }
-                // Both refuse it, or the server does.
-                (Err(_), Err(_)) => refused += 1,
-                (Err(ours), Ok(_)) => panic!("{}: {ours}", context()),
-                (Ok(_), Err(error)) => panic!("{}: {error:?}", context()),
+        let mut compared = Compared::default();
+        for first in (0..operations).step_by(OPERATIONS_OF_TABLE) {
+            let mine = TestTable::create_on(cluster, "differential-ours", versioned, &["r04", "r09"]).await;
+            let theirs = TestTable::create_on(cluster, "differential-java", versioned, &["r04", "r09"]).await;
+            let sides = Sides {
+                table: mine.of(&connection),
+                java: &java,
+                in_java: &theirs.name,
+            };
+            for operation in (first..operations).take(OPERATIONS_OF_TABLE) {
+                let at = format!("DIFFERENTIAL_SEED={seed}, operation {operation}");
+                sides.perform_next(&mut all, &at, &mut compared).await;
             }
         }
-        println!(
-            "{}: DIFFERENTIAL_SEED={seed}: {reads} of {operations} operations are reads, {answered} found something, \
-             {refused} were refused",
-            cluster.status.version.unwrap()
-        );
-        assert!(
-            answered > reads / 3 && refused < reads / 10,
-            "{answered}, {refused} of {reads}"
-        );
+        println!("{version}: DIFFERENTIAL_SEED={seed}: {operations} operations, {compared:?}");
+        let Compared {
+            reads,
+            answered,
+            refused,
+        } = compared;
+        assert!(answered > reads / 3 && refused < reads / 10, "{compared:?}");
     }
 }
