@@ -8,6 +8,7 @@ use hbase_txn::{
     Connection, Get, Level, PartitionedTable, Put, Scan, Table, TransactionId, lock::LockManagerOptions,
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use tokio::time::Instant;
 
 use crate::page;
 
@@ -54,6 +55,18 @@ async fn read_and_write(hbase: &FakeHBase, connection: &Connection) -> Table {
     plain
 }
 
+/// Writes three calls of mutations to one region, and returns how long that takes.
+async fn write_in_bulk(hbase: &FakeHBase, backpressure: bool) -> Duration {
+    let config = hbase.config().with_backpressure(backpressure);
+    let connection = Connection::builder(config).connector(hbase.connector());
+    let connection = connection.connect().await.unwrap();
+    let began = Instant::now();
+    let puts = (0..6_000).map(|number| put(format!("a{number}")));
+    let plain = connection.table("plain").unwrap();
+    assert!(plain.mutate_many(puts).await.iter().all(Result::is_ok));
+    began.elapsed()
+}
+
 async fn commit(connection: &Connection) {
     let orders = PartitionedTable::open(connection, "orders").await.unwrap();
     let commits = (0..8).map(|number| {
@@ -87,6 +100,8 @@ fn all_metrics_of_the_page_are_emitted_and_no_others() {
         read_and_write(hbase, &connection).await;
         commit(&connection).await;
         lock(&connection).await;
+        hbase.set_memstore_load(Some(100));
+        write_in_bulk(hbase, true).await;
         let text = handle.render();
         let emitted = |line: &str| line.strip_prefix("# TYPE ")?.split(' ').next().map(str::to_owned);
         let emitted: BTreeSet<String> = text.lines().filter_map(emitted).collect();
@@ -135,6 +150,33 @@ fn calls_are_counted_by_method_and_outcome() {
         plain.put(put("b")).await.unwrap_err();
         let unknown = "hbase_client_operations_total{operation=\"put\",outcome=\"unknown\"}";
         assert_eq!(value(handle, unknown), 1.0);
+    });
+}
+
+#[test]
+fn bulk_writes_pause_as_the_reported_load_requires() {
+    recorded(async |hbase, handle| {
+        let pauses = || value(handle, "hbase_client_pushback_duration_seconds_count");
+        let seconds = || value(handle, "hbase_client_pushback_duration_seconds_sum");
+        let brief = Duration::from_millis(10);
+        for (load, backpressure) in [
+            (None, true),
+            (Some(80), true),
+            (Some(101), true),
+            (Some(-1), true),
+            (Some(100), false),
+        ] {
+            hbase.set_memstore_load(load);
+            assert!(write_in_bulk(hbase, backpressure).await < brief, "{load:?}");
+            assert_eq!(pauses(), 0.0, "{load:?}");
+        }
+        // Each call but the last one is followed by a pause, of half of 100 ms, or of all.
+        hbase.set_memstore_load(Some(90));
+        assert!(write_in_bulk(hbase, true).await < Duration::from_millis(110));
+        assert_eq!((pauses(), (seconds() * 1e3).round()), (2.0, 100.0));
+        hbase.set_memstore_load(Some(100));
+        assert!(write_in_bulk(hbase, true).await < Duration::from_millis(210));
+        assert_eq!((pauses(), (seconds() * 1e3).round()), (4.0, 300.0));
     });
 }
 

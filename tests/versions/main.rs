@@ -27,6 +27,7 @@ mod meta_replicas;
 mod partition_versions;
 mod permissions;
 mod provision;
+mod pushback;
 mod quotas;
 mod reads;
 mod records;

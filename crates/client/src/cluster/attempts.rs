@@ -3,7 +3,7 @@
 //! A call is a loop: locate, send, and on failure let [`Attempts::recover`] decide. That forgets
 //! outdated locations and pauses for the next attempt, or returns the error for the user.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
@@ -124,6 +124,11 @@ impl<'a> Attempts<'a> {
     /// Continues at another row of the same operation. Earlier failures still count.
     pub(crate) fn move_to(&mut self, row: Bytes) {
         self.operation.row = Cow::Owned(row);
+    }
+
+    /// Returns the time until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.operation.deadline.saturating_duration_since(Instant::now())
     }
 
     pub(crate) fn kind(&self) -> CallKind {
@@ -306,8 +311,7 @@ impl<'a> Attempts<'a> {
         recovery: Recovery,
         reason: &'static str,
     ) -> Result<()> {
-        let left = self.operation.deadline.saturating_duration_since(Instant::now());
-        let pause = pause::for_recovery(recovery, left, &self.cluster.config, self.attempt);
+        let pause = pause::for_recovery(recovery, self.time_left(), &self.cluster.config, self.attempt);
         let Some(pause) = pause else {
             return Err(self.give_up(error));
         };

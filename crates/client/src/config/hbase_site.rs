@@ -133,6 +133,9 @@ fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config>
     if let Some(millis) = site.first_number(&overloaded)? {
         config = config.with_overloaded_pause(Duration::from_millis(millis));
     }
+    if let Some(backpressure) = site.text("hbase.client.backpressure.enabled")? {
+        config = config.with_backpressure(backpressure.eq_ignore_ascii_case("true"));
+    }
     if let Some(bytes) = site.number::<i64>("hbase.client.scanner.max.result.size")? {
         // Without a limit of the client, that of the server applies.
         let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);

@@ -5,6 +5,7 @@
 mod address;
 #[cfg(feature = "kerberos")]
 mod authentication;
+mod backpressure;
 mod connection_uri;
 mod expand;
 mod hbase_site;
@@ -64,6 +65,7 @@ use crate::{
 /// | [registry timeout](Self::with_registry_timeout) | 8 s | `zookeeper.registry.async.get.timeout` |
 /// | [pause](Self::with_pause) | 100 ms | `hbase.client.pause` |
 /// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
+/// | [back-pressure](Self::with_backpressure) | off | `hbase.client.backpressure.enabled` |
 /// | [scan batch](Self::with_scan_batch_bytes) | 1 MiB | `hbase.client.scanner.max.result.size` |
 /// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
 /// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.primaryCallTimeout.scan` |
@@ -123,6 +125,7 @@ pub struct Config {
     registry_timeout: Duration,
     pause: Duration,
     overloaded_pause: Option<Duration>,
+    backpressure: bool,
     scan_batch_bytes: u64,
     scan_caching: Option<u32>,
     primary_get_timeout: Duration,
@@ -161,6 +164,7 @@ impl Config {
             registry_timeout: Duration::from_secs(8),
             pause: Duration::from_millis(100),
             overloaded_pause: None,
+            backpressure: false,
             scan_batch_bytes: 1 << 20,
             scan_caching: None,
             primary_get_timeout: Duration::from_millis(10),

@@ -63,6 +63,12 @@ pub(crate) static COALESCED: Metric = Metric::histogram(
     "Single gets, or puts and deletes, in one call.",
 );
 
+pub(crate) static PUSHBACK_DURATION: Metric = Metric::histogram(
+    "hbase_client_pushback_duration_seconds",
+    &[],
+    "Pauses of a region's bulk writes because of the load that its server reported.",
+);
+
 /// Describes all metrics of this crate to the recorder.
 pub(crate) fn describe() {
     Metric::describe_all(&[
@@ -79,5 +85,6 @@ pub(crate) fn describe() {
         &DIALS,
         &OPERATIONS_WAITING,
         &COALESCED,
+        &PUSHBACK_DURATION,
     ]);
 }

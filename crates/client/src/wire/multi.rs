@@ -73,6 +73,8 @@ pub(crate) struct EncodedAction {
 pub(crate) struct MutationsResponse {
     #[prost(message, repeated, tag = "1")]
     pub(crate) region_action_result: Vec<MutationsResult>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) region_statistics: Option<pb::MultiRegionLoadStats>,
 }
 
 /// A [`pb::RegionActionResult`].

@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(super) meta_timestamp: u64,
     pub(super) rng: fastrand::Rng,
     refusals: Vec<String>,
+    /// The percentage that servers report in answers to `Multi`.
+    pub(crate) memstore_load: Option<i32>,
 }
 
 /// A table.
@@ -106,6 +108,7 @@ impl World {
             meta_timestamp: settings.start,
             rng: fastrand::Rng::with_seed(settings.seed),
             refusals: Vec::new(),
+            memstore_load: None,
             settings,
         };
         world.create_system_tables();

@@ -84,6 +84,12 @@ impl FakeHBase {
         refused
     }
 
+    /// Sets the load of memstores, in percent, that servers report in answers to `Multi`. `None`, the
+    /// default, reports nothing, as servers without `hbase.client.backpressure.enabled` do.
+    pub fn set_memstore_load(&self, percent: Option<i32>) {
+        self.network.with_world(|world, _| world.memstore_load = percent);
+    }
+
     /// Returns the number of calls of a method that clients have sent. A call of an endpoint counts
     /// as one of the endpoint's method.
     #[must_use]

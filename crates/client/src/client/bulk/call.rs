@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::queues::Part;
+use super::{
+    load::{self, ReportedLoad},
+    queues::Part,
+};
 use crate::{
     cluster::RegionLocation,
     rpc::{CallError, Classification},
@@ -37,16 +40,21 @@ pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
     (EncodedMultiRequest::new(region_action), cells.into())
 }
 
-/// Reads the answer: the result of each part, all of which is applied or nothing.
+/// Reads the answer: the result of each part, all of which is applied or nothing, and the load of its
+/// region.
 pub(super) fn read(
     parts: &[Placed<'_>],
     answer: MutationsResponse,
-) -> Result<Vec<Result<(), CallError>>, CallError> {
-    let results = answer.region_action_result;
+) -> Result<Vec<Result<ReportedLoad, CallError>>, CallError> {
+    let MutationsResponse {
+        region_action_result: results,
+        region_statistics,
+    } = answer;
     let (answered, sent) = (results.len(), parts.len());
     if answered != sent {
         return Err(bad(format!("{answered} answers to {sent} region actions")));
     }
+    let loads = load::reported(region_statistics, sent);
     let results = parts.iter().zip(results).map(|(placed, result)| {
         if let Some(exception) = &result.exception {
             let fault = RemoteFault::of_action(exception);
@@ -76,7 +84,10 @@ pub(super) fn read(
         }
         match answered.contains(&false) {
             true => Err(bad("a mutation without an answer")),
-            false => Ok(Ok(())),
+            false => {
+                let load = loads.get(&placed.location.region.name);
+                Ok(Ok(load.copied().unwrap_or_default()))
+            }
         }
     });
     results.collect()

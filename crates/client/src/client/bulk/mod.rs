@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `queues` | mutations that wait for a call, by region |
 //! | `call` | one call with mutations of several regions, and its answer |
+//! | `load` | the load of regions that servers report, and the pauses of their mutations |
 //! | `mutate_many` | a list of mutations, with one result each |
 //! | `ingest` | a stream of mutations that becomes a stream of their progress |
 //! | `writer` | a stream of mutations with bounded memory |
@@ -18,6 +19,7 @@
 
 mod call;
 mod ingest;
+mod load;
 mod mutate_many;
 mod queues;
 mod watermark;
@@ -27,17 +29,19 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 pub use self::ingest::IngestEvent;
 pub use self::writer::{FailedWrite, Writer, WriterOptions};
 
 use self::{
     call::Placed,
+    load::ReportedLoad,
     queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues},
 };
 use super::Table;
@@ -45,6 +49,7 @@ use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Effect, Error, ErrorKind},
     model::{BytesBinary, ServerName},
+    observe::{Timer, client_metrics::PUSHBACK_DURATION},
     rpc::{CallError, Recovery},
     wire::encoded::EncodedSlice,
 };
@@ -97,10 +102,12 @@ enum Step<'a> {
     /// A server has answered a call.
     Answered {
         server: ServerName,
-        results: Vec<(Placed<'a>, Result<(), CallError>)>,
+        results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>,
     },
     /// The region of a part is known now, or a failed part may be sent again.
     Ready(Bytes, Part<'a>),
+    /// The pause of a region under load has ended.
+    Paused(Bytes),
     GivenUp(Bytes, Part<'a>, Error),
 }
 
@@ -155,11 +162,12 @@ impl<'a> Bulk<'a> {
                 let changed = self.queues.replace(&queue, part, |row| table.known_location(row));
                 self.send(changed);
             }
+            Step::Paused(queue) => self.release(vec![queue]),
             Step::GivenUp(queue, part, error) => self.given_up(&queue, part, error),
         }
     }
 
-    fn answered(&mut self, server: &ServerName, results: Vec<(Placed<'a>, Result<(), CallError>)>) {
+    fn answered(&mut self, server: &ServerName, results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>) {
         let is_overloaded = results.iter().any(|(_, result)| {
             result
                 .as_ref()
@@ -180,11 +188,15 @@ impl<'a> Bulk<'a> {
                 location,
             } = placed;
             match result {
-                Ok(()) => {
+                Ok(load) => {
                     let mut part = part;
                     part.attempts.succeed();
+                    let left = part.attempts.time_left();
                     self.complete(part.mutations, None);
-                    free.push(first);
+                    match self.pause(&first, load, left) {
+                        Some(pause) => self.steps.push(paused(first, pause).boxed()),
+                        None => free.push(first),
+                    }
                 }
                 Err(failure) if part.mutations.mutations().len() > 1 && is_final(&failure) => {
                     if let Some(queue) = self.queues.get_mut(&first) {
@@ -236,6 +248,17 @@ impl<'a> Bulk<'a> {
         }
         self.complete(part.mutations, Some(error));
         self.release(vec![first.clone()]);
+    }
+
+    /// Returns the pause of a queue whose region reports this load, in the time that is left. `None`
+    /// if no mutation waits for its end.
+    fn pause(&mut self, first: &Bytes, load: ReportedLoad, left: Duration) -> Option<Duration> {
+        let config = &self.table.connection.shared.cluster.config;
+        let queue = self.queues.get_mut(first)?;
+        if queue.is_empty() || !config.backpressure() {
+            return None;
+        }
+        load.pause(config.overloaded_pause(), left)
     }
 
     fn complete(&mut self, mutations: EncodedSlice, failure: Option<Error>) {
@@ -333,6 +356,13 @@ impl<'a> Bulk<'a> {
             self.steps.push(table.written(server.clone(), parts).boxed());
         }
     }
+}
+
+async fn paused<'a>(queue: Bytes, pause: Duration) -> Step<'a> {
+    let timer = Timer::start();
+    sleep(pause).await;
+    PUSHBACK_DURATION.record_since(timer, || []);
+    Step::Paused(queue)
 }
 
 /// Returns whether a region has rejected a part for good, and nothing of it was applied.

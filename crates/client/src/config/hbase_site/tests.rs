@@ -24,6 +24,7 @@ fn reads_the_cluster_and_the_times() {
         ("hbase.rpc.timeout", "7000"),
         ("hbase.rpc.read.timeout", "3000"),
         ("hbase.client.pause.cqtbe", "500"),
+        ("hbase.client.backpressure.enabled", " True "),
         ("a.key.of.someone.else", "a &amp; b &#65;"),
     ]))
     .unwrap();
@@ -31,6 +32,7 @@ fn reads_the_cluster_and_the_times() {
     assert_eq!(config.read_timeout(), Duration::from_secs(3));
     assert_eq!(config.write_timeout(), Duration::from_secs(7));
     assert_eq!(config.overloaded_pause(), Duration::from_millis(500));
+    assert!(config.backpressure());
     assert_eq!(config.operation_timeout(), Duration::from_secs(60));
 }
 

@@ -119,8 +119,17 @@ impl World {
             });
         }
         let response = pb::MultiResponse {
+            region_statistics: self.memstore_load.map(|load| pb::MultiRegionLoadStats {
+                stat: vec![
+                    pb::RegionLoadStats {
+                        mem_store_load: Some(load),
+                        ..Default::default()
+                    };
+                    results.len()
+                ],
+                region: region_action.into_iter().map(|action| action.region).collect(),
+            }),
             region_action_result: results,
-            ..Default::default()
         };
         Answer::with_cells(&response, encoded(&block, call))
     }
