@@ -161,6 +161,11 @@ impl TestCluster {
         self.local.start_master().await.unwrap();
     }
 
+    /// Starts a master that has stopped.
+    pub(crate) async fn start_master(&self) {
+        self.local.start_master().await.unwrap();
+    }
+
     pub(crate) async fn start(&self, server: u16) {
         self.local.start(server).await.unwrap();
     }

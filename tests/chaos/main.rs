@@ -39,6 +39,7 @@ mod provision;
 #[allow(dead_code, reason = "what the suite needs of it, too")]
 mod proxy;
 mod records;
+mod region_servers;
 mod regions;
 mod repair;
 mod replicas;

@@ -283,3 +283,22 @@ async fn chores_of_the_master_run_and_are_switched() {
     })
     .await;
 }
+
+/// The local clusters have no unknown servers, and no pages: unit tests of the client have both.
+#[tokio::test]
+async fn unknown_servers_and_the_port_of_the_page_are_reported() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        assert_eq!(admin.master_info_port().await.unwrap(), None);
+        let unknown = admin.unknown_servers().await;
+        match cluster.status.version {
+            Some(HBaseVersion::V2_4) => {
+                let error = unknown.unwrap_err();
+                assert_eq!(error.kind(), ClientErrorKind::Unsupported, "{error}");
+                says(&error, &["unknown servers"]);
+            }
+            _ => assert_eq!(unknown.unwrap(), []),
+        }
+    })
+    .await;
+}

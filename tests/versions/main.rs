@@ -31,11 +31,14 @@ mod pushback;
 mod quotas;
 mod reads;
 mod records;
+mod regions;
 mod replicas;
 mod replication_peers;
 mod sequences;
 mod shared_calls;
+mod slow_calls;
 mod snapshots;
+mod store_file_trackers;
 mod truth_table;
 mod without_endpoint;
 

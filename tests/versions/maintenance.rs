@@ -85,6 +85,45 @@ async fn one_family_is_flushed_and_compacted() {
     .await;
 }
 
+/// Large values of such a family are in files of their own, to which its store files refer.
+#[tokio::test]
+async fn a_mob_family_is_compacted_like_others() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let mob = |name: TableName| {
+            let family = FamilyDescriptor::new("m").with_attribute("IS_MOB", "true");
+            plain(name).with_family(family.with_attribute("MOB_THRESHOLD", "100"))
+        };
+        let shared = TestTable::create_on(cluster, "mob", mob, &[]).await;
+        let (name, table) = (&shared.name, shared.of(&connection));
+        let value = |round: u8| vec![round; 10_000];
+        // Three files would be compacted at once.
+        for round in 0..2 {
+            for row in ["a", "b"] {
+                table
+                    .put(Put::new(row).cell("m", "q", value(round)))
+                    .await
+                    .unwrap();
+            }
+            table.delete(Delete::new("b")).await.unwrap();
+            admin.flush_column_family(name, "m").await.unwrap();
+        }
+        await_store_files(&connection, name, 2).await;
+        admin.major_compact_column_family(name, "m").await.unwrap();
+        await_store_files(&connection, name, 1).await;
+        let found = rows(&table, Scan::new().raw()).await;
+        let cells = found.iter().flat_map(|row| row.cells());
+        // HBase 2.4 keeps markers of such a family.
+        let values: Vec<_> = cells
+            .map(|cell| &cell.value)
+            .filter(|value| !value.is_empty())
+            .collect();
+        assert_eq!(values, [&value(1)]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn time_of_the_last_major_compaction_is_known() {
     on_each(async |cluster| {

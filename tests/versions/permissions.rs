@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use hbase_txn::{
-    Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row, RowOperation, Table,
-    TableDescriptor, Transaction, UserPermission,
+    CloneSnapshotOptions, Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row,
+    RowOperation, Table, TableDescriptor, Transaction, UserPermission,
 };
 
 use super::*;
@@ -191,6 +191,57 @@ async fn permissions_are_granted_on_every_scope() {
                 assert_eq!(refused.unwrap_err().kind(), ClientErrorKind::InvalidInput);
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn permissions_in_a_snapshot_are_restored_on_request() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let user = unique_user();
+        let connection = as_user(cluster, &user).await;
+        let shared = TestTable::create_on(cluster, "acl", plain, &[]).await;
+        let own = shared.of(&connection);
+        shared.of(admin.connection()).put(put("r", "v")).await.unwrap();
+        let scope = |table: &TableName| PermissionScope::table(table).unwrap();
+        let granted = |table: &TableName, permission| UserPermission::new(&user, scope(table), [permission]);
+        let found = async |table: &TableName| {
+            let found = admin.user_permissions(&scope(table), Some(&user)).await;
+            found.unwrap()
+        };
+        let reads = granted(&shared.name, Permission::Read);
+        admin.grant(&reads, false).await.unwrap();
+        let snapshot = format!("acl_{:x}", fastrand::u64(..));
+        admin.snapshot(&snapshot, &shared.name).await.unwrap();
+        admin.revoke(&reads).await.unwrap();
+
+        let (without, with) = (unique_name("acl"), unique_name("acl"));
+        admin.clone_snapshot(&snapshot, &without).await.unwrap();
+        let options = CloneSnapshotOptions::new().with_permissions();
+        admin
+            .clone_snapshot_with(&snapshot, &with, &options)
+            .await
+            .unwrap();
+        assert_eq!(found(&without).await, []);
+        assert_eq!(found(&with).await, [granted(&with, Permission::Read)]);
+        let copy = connection.table(&with).unwrap();
+        until_allowed("the user reads the clone", async || copy.get(Get::new("r")).await).await;
+        let other = connection.table(&without).unwrap();
+        let error = other.get(Get::new("r")).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+
+        admin.disable_table(&shared.name).await.unwrap();
+        admin.restore_snapshot(&snapshot).await.unwrap();
+        assert_eq!(found(&shared.name).await, []);
+        admin.restore_snapshot_with_permissions(&snapshot).await.unwrap();
+        assert_eq!(found(&shared.name).await, std::slice::from_ref(&reads));
+        admin.enable_table(&shared.name).await.unwrap();
+        until_allowed("the user reads again", async || own.get(Get::new("r")).await).await;
+        for table in [&without, &with] {
+            admin.delete_table(table).await.unwrap();
+        }
+        admin.delete_snapshot(&snapshot).await.unwrap();
     })
     .await;
 }

@@ -9,6 +9,10 @@ use hbase_txn::{
 
 use super::*;
 use support::eventually;
+use tokio::sync::RwLock;
+
+/// Read by tests that need throttles to apply, and written by the one that switches them off.
+static THROTTLES: RwLock<()> = RwLock::const_new(());
 
 /// Waits until a table's server throttles a hasty put.
 async fn until_throttled(table: &Table) {
@@ -22,6 +26,7 @@ async fn until_throttled(table: &Table) {
 
 #[tokio::test]
 async fn throttled_table_is_slow_and_loses_nothing() {
+    let _on = THROTTLES.read().await;
     on_each(async |cluster| {
         // A region server of 3.0.0-alpha-4 applies the throttle of a table only sometimes.
         if cluster.status.version == Some(HBaseVersion::V3_0) {
@@ -67,6 +72,54 @@ async fn throttled_table_is_slow_and_loses_nothing() {
             hasty.put(put("after", "v")).await.ok()
         })
         .await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn throttles_apply_unless_they_are_switched_off() {
+    let _alone = THROTTLES.write().await;
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        assert!(admin.is_rpc_throttle_enabled().await.unwrap());
+        let shared = TestTable::create_on(cluster, "switched", plain, &[]).await;
+        let table = shared.of(&connection);
+        let target = QuotaTarget::Table(shared.name.clone());
+        let slow = Throttle::new(ThrottleType::WriteNumber, 1, ThrottleInterval::Hour);
+        admin.set_throttle(&target, &slow).await.unwrap();
+        // A region server of 3.0.0-alpha-4 applies the throttle of a table only sometimes.
+        if cluster.status.version != Some(HBaseVersion::V3_0) {
+            until_throttled(&table).await;
+        }
+        assert!(admin.rpc_throttle_switch(false).await.unwrap());
+        assert!(!admin.is_rpc_throttle_enabled().await.unwrap());
+        let hasty = table.clone().with_operation_timeout(Duration::from_secs(2));
+        for row in ["a", "b", "c"] {
+            hasty.put(put(row, "v")).await.unwrap();
+        }
+        assert!(!admin.rpc_throttle_switch(true).await.unwrap());
+        assert!(admin.is_rpc_throttle_enabled().await.unwrap());
+        admin.remove_throttle(&target, None).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_exceed_throttles_only_if_servers_have_a_capacity() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let error = admin.exceed_throttle_quota_switch(true).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Server, "{error}");
+        says(&error, &["switching the excess of throttles"]);
+        let server = QuotaTarget::RegionServer;
+        for kind in [ThrottleType::ReadNumber, ThrottleType::WriteNumber] {
+            let enough = Throttle::new(kind, 1_000_000, ThrottleInterval::Second);
+            admin.set_throttle(&server, &enough).await.unwrap();
+        }
+        assert!(!admin.exceed_throttle_quota_switch(true).await.unwrap());
+        assert!(admin.exceed_throttle_quota_switch(false).await.unwrap());
+        admin.remove_throttle(&server, None).await.unwrap();
     })
     .await;
 }

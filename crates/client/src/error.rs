@@ -102,6 +102,8 @@ pub enum ErrorKind {
     /// A quota is used up: the space of the table or its namespace, or the number of tables or regions
     /// of the namespace. Deleted rows free space when a major compaction has dropped them.
     QuotaExceeded,
+    /// The release of the server does not have the operation, or not for this object.
+    Unsupported,
     /// The server answered with an exception that has no kind of its own here.
     Server,
     /// This client was closed.

@@ -66,13 +66,13 @@ mod wire;
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use client::AuthenticatedUser;
 pub use client::{
-    Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, LockedResource, ParallelScanner, PermissionScope, Procedure, ProcedureLock, ProcedureState,
-    QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition, RegionLoad, RegionScanMetrics,
-    ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation, ScanMetrics, ServerLoad,
-    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Table,
-    TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission, Writer,
-    WriterOptions,
+    Admin, CheckAndMutateResult, CloneSnapshotOptions, ClusterInfo, Connection, ConnectionBuilder,
+    EndpointCall, FailedWrite, IngestEvent, LockedResource, OnlineRegion, ParallelScanner, PermissionScope,
+    Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
+    RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation,
+    ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings,
+    SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
+    UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]
@@ -89,7 +89,7 @@ pub use model::{
     IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule,
     Permission, Put, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row,
     Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange,
-    parse_bytes_binary,
+    parse_bytes_binary, split_keys_between,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -8,10 +8,13 @@ mod namespaces;
 mod permissions;
 mod procedures;
 mod quotas;
+mod regions;
 mod replication_peers;
 mod servers;
+mod slow_calls;
 mod snapshots;
 mod space_quotas;
+mod store_file_trackers;
 mod table_schema;
 mod visibility_labels;
 
@@ -38,7 +41,9 @@ pub use self::{
     procedures::{LockedResource, Procedure, ProcedureLock, ProcedureState},
     quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
     replication_peers::{ReplicationPeer, ReplicationPeerConfig},
-    snapshots::{SnapshotDescription, SnapshotKind},
+    servers::OnlineRegion,
+    slow_calls::SlowCall,
+    snapshots::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind},
     space_quotas::{SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy},
 };
 
@@ -186,6 +191,7 @@ impl Admin {
     }
 
     /// Creates a table, with a region boundary at each split key. The keys need not be sorted.
+    /// [`split_keys_between`](crate::split_keys_between) computes them at equal distances.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Admin, admin::bad_answer};
 use crate::{
-    error::Result,
+    error::{Error, ErrorKind, Result},
     model::{IntoTableName, RegionInfo, ServerName},
     wire::{convert, pb},
 };
@@ -81,12 +81,6 @@ impl Admin {
                 pb::ClusterStatusOption::RegionsInTransition,
             ])
             .await?;
-        let servers = |names: &[pb::ServerName]| -> Result<Vec<ServerName>> {
-            let names = names.iter().map(convert::server_name);
-            names
-                .map(|name| name.map_err(|error| bad_answer(&error)))
-                .collect()
-        };
         Ok(ClusterInfo {
             live_servers: servers(&status.servers_name)?,
             dead_servers: servers(&status.dead_servers)?,
@@ -100,6 +94,36 @@ impl Admin {
                 .map(|version| version.version)
                 .unwrap_or_default(),
         })
+    }
+
+    /// Returns the servers that regions are assigned to although the master knows no such server, alive or
+    /// dead: what is left of a cluster whose servers were replaced without their logs. Their regions are not
+    /// served until the servers are recovered (`hbck2 scheduleRecoveries`).
+    ///
+    /// HBase 2.5 and later.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Unsupported`](ErrorKind::Unsupported) if the master's release does not report them.
+    pub async fn unknown_servers(&self) -> Result<Vec<ServerName>> {
+        let status = self
+            .status(&[
+                pb::ClusterStatusOption::HbaseVersion,
+                pb::ClusterStatusOption::UnknownServers,
+                pb::ClusterStatusOption::UnknownServersOf3,
+            ])
+            .await?;
+        unknown_servers(&status)
+    }
+
+    /// Returns the port of the active master's page (`hbase.master.info.port`), or `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn master_info_port(&self) -> Result<Option<u16>> {
+        let status = self.status(&[pb::ClusterStatusOption::MasterInfoPort]).await?;
+        Ok(info_port(&status))
     }
 
     /// Returns the last report of each live region server. The answer contains every region of
@@ -297,12 +321,53 @@ impl Admin {
         Ok(compaction_time(&answer))
     }
 
+    /// Returns the first two numbers of the master's version.
+    pub(super) async fn release(&self) -> Result<(u32, u32)> {
+        release(&self.status(&[pb::ClusterStatusOption::HbaseVersion]).await?)
+    }
+
     pub(super) async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
         let request = pb::GetClusterStatusRequest {
             options: options.iter().map(|option| (*option).into()).collect(),
         };
         let answer: pb::GetClusterStatusResponse = self.call("GetClusterStatus", &request).await?;
         Ok(answer.cluster_status)
+    }
+}
+
+fn servers(names: &[pb::ServerName]) -> Result<Vec<ServerName>> {
+    let names = names.iter().map(convert::server_name);
+    names
+        .map(|name| name.map_err(|error| bad_answer(&error)))
+        .collect()
+}
+
+/// Returns the port of the master's page: without a page, HBase has no port, or -1.
+fn info_port(status: &pb::ClusterStatus) -> Option<u16> {
+    let port = status.master_info_port.and_then(|port| u16::try_from(port).ok());
+    port.filter(|port| *port > 0)
+}
+
+/// Returns the unknown servers, which have another field in HBase 3.0.
+fn unknown_servers(status: &pb::ClusterStatus) -> Result<Vec<ServerName>> {
+    match release(status)? {
+        (..=1, _) | (2, ..=4) => Err(Error::new(
+            ErrorKind::Unsupported,
+            "the release of the master does not report unknown servers",
+        )),
+        (2, _) => servers(&status.unknown_servers),
+        _ => servers(&status.unknown_servers_of_3),
+    }
+}
+
+/// Returns the first two numbers of the master's version.
+fn release(status: &pb::ClusterStatus) -> Result<(u32, u32)> {
+    let version = status.hbase_version.as_ref();
+    let version = version.map_or("", |version| version.version.as_str());
+    let mut numbers = version.split('.').map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
+        _ => Err(bad_answer(&format_args!("it has the version {version:?}"))),
     }
 }
 
@@ -343,4 +408,56 @@ fn compaction_time(answer: &pb::MajorCompactionTimestampResponse) -> Option<Syst
 /// Returns the previous state of a switch.
 pub(super) fn was(state: Option<bool>) -> Result<bool> {
     state.ok_or_else(|| bad_answer(&"it does not say how the switch was"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Some(16_010), Some(16_010))]
+    #[case(Some(-1), None)]
+    #[case(Some(0), None)]
+    #[case(Some(1 << 16), None)]
+    #[case(None, None)]
+    fn port_of_a_page_is_a_port(#[case] found: Option<i32>, #[case] expected: Option<u16>) {
+        let status = pb::ClusterStatus {
+            master_info_port: found,
+            ..Default::default()
+        };
+        assert_eq!(info_port(&status), expected);
+    }
+
+    #[rstest]
+    #[case("2.4.18", Err(ErrorKind::Unsupported))]
+    #[case("2.5.12-hadoop3", Ok("a"))]
+    #[case("2.6.4", Ok("a"))]
+    #[case("3.0.0-alpha-4", Ok("b"))]
+    #[case("", Err(ErrorKind::Protocol))]
+    fn unknown_servers_are_in_the_field_of_the_release(
+        #[case] version: &str,
+        #[case] expected: std::result::Result<&str, ErrorKind>,
+    ) {
+        let server = |host: &str| pb::ServerName {
+            host_name: host.to_owned(),
+            port: Some(16_020),
+            start_code: Some(1),
+        };
+        let status = pb::ClusterStatus {
+            hbase_version: Some(pb::HBaseVersionFileContent {
+                version: version.to_owned(),
+            }),
+            unknown_servers: vec![server("a")],
+            unknown_servers_of_3: vec![server("b")],
+            ..Default::default()
+        };
+        let found = unknown_servers(&status);
+        let found = found.map(|servers| servers[0].host.clone());
+        assert_eq!(
+            found.as_deref().map_err(|error| error.kind()),
+            expected.as_ref().map(|host| *host).map_err(|kind| *kind)
+        );
+    }
 }

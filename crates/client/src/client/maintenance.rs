@@ -11,7 +11,7 @@ use super::{Admin, pauses::Pauses};
 use crate::{
     cluster::{Attempts, CallKind, Cluster, Operation},
     error::{Effect, Error, ErrorKind, Result},
-    model::{BytesBinary, IntoBytes, IntoTableName, RegionInfo, TableName},
+    model::{BytesBinary, IntoBytes, IntoTableName, RegionInfo, ServerName, TableName},
     rpc::{CallOptions, ServiceKind},
     wire::{
         convert,
@@ -127,6 +127,28 @@ impl Admin {
             .await
     }
 
+    /// Flushes the regions that a region server has open, as [`flush_region`](Self::flush_region) does each.
+    /// Skips regions of tables that are deleted or disabled meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be reached, and as [`flush_table`](Self::flush_table) does.
+    pub async fn flush_region_server(&self, server: &ServerName) -> Result<()> {
+        self.maintain_server(Chore::Flush, server).await
+    }
+
+    /// Compacts the regions that a region server has open, as
+    /// [`major_compact_table`](Self::major_compact_table) does those of a table: all its data is read and
+    /// written. Skips regions of tables that are deleted or disabled meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be reached, and as
+    /// [`major_compact_table`](Self::major_compact_table) does.
+    pub async fn major_compact_region_server(&self, server: &ServerName) -> Result<()> {
+        self.maintain_server(Chore::MajorCompaction, server).await
+    }
+
     /// Returns the row at which the server would split a region: the middle of its largest file,
     /// adjusted by the split policy and restriction of the table. Returns `None` if the server
     /// finds no such point, or if the region does not exist anymore.
@@ -169,6 +191,26 @@ impl Admin {
         }
         let family = Some(family);
         self.maintain_table(Job { chore, family }, table, deadline).await
+    }
+
+    async fn maintain_server(&self, chore: Chore, server: &ServerName) -> Result<()> {
+        let deadline = self.deadline();
+        let found = self.until(deadline).online_regions(server).await?;
+        // Servers flush a primary only.
+        let primaries = found.into_iter().filter(|found| found.replica == 0);
+        stream::iter(primaries.map(Ok))
+            .try_for_each_concurrent(CONCURRENCY, async |found| {
+                let done = self.maintain_rows(Job::of_all(chore), &found.region, deadline);
+                match done.await {
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::TableNotFound | ErrorKind::TableDisabled) =>
+                    {
+                        Ok(())
+                    }
+                    done => done,
+                }
+            })
+            .await
     }
 
     async fn maintain_table(&self, job: Job<'_>, table: &TableName, deadline: Instant) -> Result<()> {

@@ -54,10 +54,10 @@ mod timeline;
 
 pub use crate::cluster::CallKind;
 pub use admin::{
-    Admin, LockedResource, PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope,
-    QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SnapshotDescription, SnapshotKind, SpaceQuota,
-    SpaceQuotaSettings, SpaceViolationPolicy, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
-    ThrottleType, UserPermission,
+    Admin, CloneSnapshotOptions, LockedResource, OnlineRegion, PermissionScope, Procedure, ProcedureLock,
+    ProcedureState, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SlowCall,
+    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableRegion,
+    Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
 };
 #[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;

@@ -21,6 +21,21 @@ pub(super) enum Ended {
     Forgotten,
 }
 
+impl Ended {
+    /// Returns an error with an unknown outcome if the master has forgotten how the procedure ended, and
+    /// nothing else shows it.
+    pub(super) fn certain(self) -> Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Forgotten => Err(Error::new(
+                ErrorKind::Server,
+                "the master does not say any more how it ended",
+            )
+            .with_effect(Effect::Unknown)),
+        }
+    }
+}
+
 /// The answer to a call that only starts a procedure.
 pub(super) trait Started: Message + Default {
     /// Returns the procedure, or `None` if there was nothing to do.
@@ -42,7 +57,8 @@ started! {
     CreateNamespaceResponse ModifyNamespaceResponse DeleteNamespaceResponse SplitTableRegionResponse
     MergeTableRegionsResponse TruncateTableResponse AddColumnResponse ModifyColumnResponse DeleteColumnResponse
     AddReplicationPeerResponse RemoveReplicationPeerResponse EnableReplicationPeerResponse DisableReplicationPeerResponse
-    UpdateReplicationPeerConfigResponse
+    UpdateReplicationPeerConfigResponse TruncateRegionResponse ModifyTableStoreFileTrackerResponse
+    ModifyColumnStoreFileTrackerResponse
 }
 
 impl Started for pb::RestoreSnapshotResponse {

@@ -22,15 +22,15 @@ const ATTEMPTS: u32 = 3;
 enum Target<'a> {
     /// The active master, whichever server that is at the time of an attempt.
     Master,
-    /// One server, which may be gone for good.
-    Named(&'a ServerName),
+    /// A service of one server, which may be gone for good.
+    Named(&'a ServerName, ServiceKind),
 }
 
 impl Target<'_> {
     fn service(self) -> ServiceKind {
         match self {
             Self::Master => ServiceKind::Master,
-            Self::Named(_) => ServiceKind::Admin,
+            Self::Named(_, service) => service,
         }
     }
 
@@ -40,14 +40,14 @@ impl Target<'_> {
             (_, Recovery::Fail) => true,
             (Self::Master, Recovery::RelocateOnUnknown) => attempt >= ATTEMPTS,
             (Self::Master, _) => false,
-            (Self::Named(_), _) => !is_busy(recovery) && attempt >= ATTEMPTS,
+            (Self::Named(..), _) => !is_busy(recovery) && attempt >= ATTEMPTS,
         }
     }
 
     fn in_context(self, error: Error) -> Error {
         match self {
             Self::Master => error.at_stage("asking the master"),
-            Self::Named(_) => error,
+            Self::Named(..) => error,
         }
     }
 }
@@ -85,16 +85,17 @@ impl Cluster {
             .await
     }
 
-    /// Calls a method of `AdminService` on a region server or a master. The call must be repeatable: a
-    /// read, or a change that has the same result if it is applied twice.
+    /// Calls a method of a service of a region server or a master. The call must be repeatable: a read,
+    /// or a change that has the same result if it is applied twice.
     pub(crate) async fn call_server<M: Message, R: Message + Default>(
         &self,
         server: &ServerName,
+        service: ServiceKind,
         method: &'static str,
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
-        let target = Target::Named(server);
+        let target = Target::Named(server, service);
         self.observe_and_call(target, method, CallKind::IdempotentWrite, request, deadline)
             .await
     }
@@ -132,7 +133,7 @@ impl Cluster {
         loop {
             attempt += 1;
             let server = match target {
-                Target::Named(server) => server.clone(),
+                Target::Named(server, _) => server.clone(),
                 Target::Master => match self.find_master(attempt, deadline).await {
                     Ok(Some(server)) => server,
                     Ok(None) => continue,

@@ -14,6 +14,7 @@
 //! | `read_comparator` `read_filter` | comparisons and filters that only a server applies |
 //! | `condition` | requirements on rows, without which a transaction is not applied |
 //! | `region` | a region and its bounds |
+//! | `split_keys` | region boundaries at equal distances |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
@@ -46,6 +47,7 @@ mod read_comparator;
 mod read_filter;
 mod region;
 mod server_name;
+mod split_keys;
 mod table_descriptor;
 mod table_name;
 mod value;
@@ -83,6 +85,7 @@ pub(crate) use read_filter::{ColumnPageStart, ComparedPart, KeyRange, ReadFilter
 pub use read_filter::{DependentColumnFilter, ReadFilter, SingleColumnValueFilter};
 pub use region::RegionInfo;
 pub use server_name::ServerName;
+pub use split_keys::split_keys_between;
 pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};
 pub use table_name::{IntoTableName, TableName};
 pub use value::{FromValue, IntoBytes, IntoValue};

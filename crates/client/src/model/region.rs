@@ -37,6 +37,25 @@ impl RegionInfo {
         }
     }
 
+    /// Sets the name of a region that has been created since HBase 0.90, by its other fields
+    /// (`RegionInfo.createRegionName`).
+    pub(crate) fn named(self) -> Self {
+        if self.table == TableName::meta() {
+            return Self {
+                name: Self::meta().name,
+                ..self
+            };
+        }
+        let table = self.table.to_string();
+        let id = self.region_id.to_string();
+        let prefix = [table.as_bytes(), b",", &self.start_key, b",", id.as_bytes()].concat();
+        let digest = format!(".{:x}.", md5::compute(&prefix));
+        Self {
+            name: [&prefix[..], digest.as_bytes()].concat().into(),
+            ..self
+        }
+    }
+
     /// Returns whether the row is in the range of this region.
     #[must_use]
     pub fn contains(&self, row: impl AsRef<[u8]>) -> bool {
@@ -151,6 +170,17 @@ mod tests {
             (replica.start_key, replica.end_key),
             (primary.start_key, primary.end_key)
         );
+    }
+
+    #[test]
+    fn name_is_computed_from_the_other_fields() {
+        let digest = format!("{:x}", md5::compute("t,b.,c,7"));
+        let found = RegionInfo {
+            region_id: 7,
+            ..region("b.,c", "d")
+        };
+        assert_eq!(found.named().name, format!("t,b.,c,7.{digest}."));
+        assert_eq!(RegionInfo::meta().named(), RegionInfo::meta());
     }
 
     #[test]

@@ -100,6 +100,13 @@ impl Classification {
                 kind: ErrorKind::Server,
             };
         }
+        if message.contains(UNREADABLE_CALL) && message.contains("UnsupportedOperationException") {
+            return Self {
+                recovery: Recovery::Fail,
+                effect: Effect::None,
+                kind: ErrorKind::Unsupported,
+            };
+        }
         if do_not_retry || NEVER_RETRIED.contains(&name) {
             return Self {
                 recovery: Recovery::Fail,
@@ -280,6 +287,10 @@ const NEVER_RETRIED: &[&str] = &[
 /// coprocessor. Its hook may have run after the write, which is applied then.
 const COPROCESSOR_THREW: &str = "Coprocessor: '";
 
+/// A part of the message of `ServerRpcConnection.processRequest` for a call that it does not read: of a
+/// method that the release does not have, if the cause is an `UnsupportedOperationException`.
+const UNREADABLE_CALL: &str = "unable to read call parameter";
+
 /// The beginning, in a trace, of those methods of `RegionCoprocessorHost` and `WALCoprocessorHost`
 /// that call the hooks after a write (`postPut`, `postBatchMutate`, `postWALWrite`).
 const HOOK_AFTER: &str = "CoprocessorHost.post";
@@ -394,6 +405,22 @@ mod tests {
             let after = classification(hook);
             assert_eq!((after.recovery, after.effect), (recovery, Effect::Unknown));
         }
+    }
+
+    #[test]
+    fn a_method_that_the_release_does_not_have_is_unsupported() {
+        let of =
+            |message: &str| Classification::of(&format!("{PACKAGE}DoNotRetryIOException"), message, true);
+        let unread = "/127.0.0.1:27510 is unable to read call parameter from client 127.0.0.1; ";
+        let unknown = of(&format!(
+            "{unread}java.lang.UnsupportedOperationException: TruncateRegion"
+        ));
+        assert_eq!(
+            (unknown.kind, unknown.effect, unknown.recovery),
+            (ErrorKind::Unsupported, Effect::None, Recovery::Fail)
+        );
+        let broken = of(&format!("{unread}java.lang.IllegalArgumentException"));
+        assert_eq!(broken.kind, ErrorKind::Server);
     }
 
     #[test]

@@ -568,6 +568,218 @@ pub struct CompactionSwitchResponse {
     #[prost(bool, required, tag = "1")]
     pub prev_state: bool,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetOnlineRegionRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetOnlineRegionResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub region_info: ::prost::alloc::vec::Vec<RegionInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopServerRequest {
+    #[prost(string, required, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopServerResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogRequest {
+    #[prost(string, required, tag = "1")]
+    pub log_class_name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", required, tag = "2")]
+    pub log_message: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogEntry {
+    #[prost(string, required, tag = "1")]
+    pub log_class_name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", required, tag = "2")]
+    pub log_message: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlowLogResponseRequest {
+    #[prost(string, optional, tag = "1")]
+    pub region_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub table_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub client_address: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub user_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, optional, tag = "5", default = "10")]
+    pub limit: ::core::option::Option<u32>,
+    #[prost(
+        enumeration = "slow_log_response_request::FilterByOperator",
+        optional,
+        tag = "6",
+        default = "Or"
+    )]
+    pub filter_by_operator: ::core::option::Option<i32>,
+    #[prost(enumeration = "slow_log_response_request::LogType", optional, tag = "7")]
+    pub log_type: ::core::option::Option<i32>,
+}
+/// Nested message and enum types in `SlowLogResponseRequest`.
+pub mod slow_log_response_request {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum FilterByOperator {
+        And = 0,
+        Or = 1,
+    }
+    impl FilterByOperator {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::And => "AND",
+                Self::Or => "OR",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "AND" => Some(Self::And),
+                "OR" => Some(Self::Or),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum LogType {
+        SlowLog = 0,
+        LargeLog = 1,
+    }
+    impl LogType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::SlowLog => "SLOW_LOG",
+                Self::LargeLog => "LARGE_LOG",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "SLOW_LOG" => Some(Self::SlowLog),
+                "LARGE_LOG" => Some(Self::LargeLog),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SlowLogResponses {
+    #[prost(message, repeated, tag = "1")]
+    pub slow_log_payloads: ::prost::alloc::vec::Vec<SlowLogPayload>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlowLogPayload {
+    #[prost(int64, required, tag = "1")]
+    pub start_time: i64,
+    #[prost(int32, required, tag = "2")]
+    pub processing_time: i32,
+    #[prost(int32, required, tag = "3")]
+    pub queue_time: i32,
+    #[prost(int64, required, tag = "4")]
+    pub response_size: i64,
+    #[prost(string, required, tag = "5")]
+    pub client_address: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "6")]
+    pub server_class: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "7")]
+    pub method_name: ::prost::alloc::string::String,
+    #[prost(string, required, tag = "8")]
+    pub call_details: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "9")]
+    pub param: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, required, tag = "10")]
+    pub user_name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "11")]
+    pub region_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int32, optional, tag = "12", default = "0")]
+    pub multi_gets: ::core::option::Option<i32>,
+    #[prost(int32, optional, tag = "13", default = "0")]
+    pub multi_mutations: ::core::option::Option<i32>,
+    #[prost(int32, optional, tag = "14", default = "0")]
+    pub multi_service_calls: ::core::option::Option<i32>,
+    #[prost(enumeration = "slow_log_payload::Type", required, tag = "15")]
+    pub r#type: i32,
+}
+/// Nested message and enum types in `SlowLogPayload`.
+pub mod slow_log_payload {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        SlowLog = 0,
+        LargeLog = 1,
+        All = 2,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::SlowLog => "SLOW_LOG",
+                Self::LargeLog => "LARGE_LOG",
+                Self::All => "ALL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "SLOW_LOG" => Some(Self::SlowLog),
+                "LARGE_LOG" => Some(Self::LargeLog),
+                "ALL" => Some(Self::All),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClearSlowLogResponseRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClearSlowLogResponses {
+    #[prost(bool, required, tag = "1")]
+    pub is_cleaned: bool,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TokenIdentifier {
     #[prost(enumeration = "token_identifier::Kind", required, tag = "1")]
@@ -2457,6 +2669,10 @@ pub struct ShutdownRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShutdownResponse {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopMasterRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopMasterResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct IsMasterRunningRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct IsMasterRunningResponse {
@@ -2579,6 +2795,8 @@ pub struct RestoreSnapshotRequest {
     pub nonce: ::core::option::Option<u64>,
     #[prost(bool, optional, tag = "4", default = "false")]
     pub restore_acl: ::core::option::Option<bool>,
+    #[prost(string, optional, tag = "5")]
+    pub custom_sft: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RestoreSnapshotResponse {
@@ -2690,6 +2908,40 @@ pub struct FlushTableRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FlushTableResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyTableStoreFileTrackerRequest {
+    #[prost(message, required, tag = "1")]
+    pub table_name: TableName,
+    #[prost(string, required, tag = "2")]
+    pub dst_sft: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyTableStoreFileTrackerResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyColumnStoreFileTrackerRequest {
+    #[prost(message, required, tag = "1")]
+    pub table_name: TableName,
+    #[prost(bytes = "bytes", required, tag = "2")]
+    pub family: ::prost::bytes::Bytes,
+    #[prost(string, required, tag = "3")]
+    pub dst_sft: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "4", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyColumnStoreFileTrackerResponse {
     #[prost(uint64, optional, tag = "1")]
     pub proc_id: ::core::option::Option<u64>,
 }
@@ -2907,6 +3159,20 @@ pub struct MergeTableRegionsRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MergeTableRegionsResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TruncateRegionRequest {
+    #[prost(message, required, tag = "1")]
+    pub region_info: RegionInfo,
+    #[prost(uint64, optional, tag = "2", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TruncateRegionResponse {
     #[prost(uint64, optional, tag = "1")]
     pub proc_id: ::core::option::Option<u64>,
 }
@@ -3169,6 +3435,37 @@ pub struct ClusterStatus {
     pub master_info_port: ::core::option::Option<i32>,
     #[prost(message, repeated, tag = "11")]
     pub servers_name: ::prost::alloc::vec::Vec<ServerName>,
+    #[prost(message, repeated, tag = "14")]
+    pub unknown_servers: ::prost::alloc::vec::Vec<ServerName>,
+    #[prost(message, repeated, tag = "15")]
+    pub unknown_servers_of_3: ::prost::alloc::vec::Vec<ServerName>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchRpcThrottleRequest {
+    #[prost(bool, required, tag = "1")]
+    pub rpc_throttle_enabled: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchRpcThrottleResponse {
+    #[prost(bool, required, tag = "1")]
+    pub previous_rpc_throttle_enabled: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsRpcThrottleEnabledRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsRpcThrottleEnabledResponse {
+    #[prost(bool, required, tag = "1")]
+    pub rpc_throttle_enabled: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchExceedThrottleQuotaRequest {
+    #[prost(bool, required, tag = "1")]
+    pub exceed_throttle_quota_enabled: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SwitchExceedThrottleQuotaResponse {
+    #[prost(bool, required, tag = "1")]
+    pub previous_exceed_throttle_quota_enabled: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MajorCompactionTimestampRequest {
@@ -3287,6 +3584,8 @@ pub enum ClusterStatusOption {
     ServersName = 10,
     TableToRegionsCount = 11,
     Tasks = 12,
+    UnknownServers = 13,
+    UnknownServersOf3 = 14,
 }
 impl ClusterStatusOption {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3308,6 +3607,8 @@ impl ClusterStatusOption {
             Self::ServersName => "SERVERS_NAME",
             Self::TableToRegionsCount => "TABLE_TO_REGIONS_COUNT",
             Self::Tasks => "TASKS",
+            Self::UnknownServers => "UNKNOWN_SERVERS",
+            Self::UnknownServersOf3 => "UNKNOWN_SERVERS_OF_3",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3326,6 +3627,8 @@ impl ClusterStatusOption {
             "SERVERS_NAME" => Some(Self::ServersName),
             "TABLE_TO_REGIONS_COUNT" => Some(Self::TableToRegionsCount),
             "TASKS" => Some(Self::Tasks),
+            "UNKNOWN_SERVERS" => Some(Self::UnknownServers),
+            "UNKNOWN_SERVERS_OF_3" => Some(Self::UnknownServersOf3),
             _ => None,
         }
     }

@@ -187,7 +187,11 @@ impl Admin {
     }
 }
 
-fn in_context<'a>(change: &'a str, family: &'a Bytes, table: &'a TableName) -> impl Fn(Error) -> Error + 'a {
+pub(super) fn in_context<'a>(
+    change: &'a str,
+    family: &'a Bytes,
+    table: &'a TableName,
+) -> impl Fn(Error) -> Error + 'a {
     move |error| {
         let operation = format!("{change} column family {}", BytesBinary(family));
         error.at_operation(operation).at_table(table)

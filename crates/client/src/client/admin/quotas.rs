@@ -372,6 +372,53 @@ impl Admin {
         Ok(found)
     }
 
+    /// Switches all throttles of the cluster on or off, and returns the previous state. While they are off,
+    /// they stay set. Space quotas are not switched.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the server if quotas are switched off, and if the region servers do not know of
+    /// the change within the operation timeout.
+    pub async fn rpc_throttle_switch(&self, on: bool) -> Result<bool> {
+        let request = pb::SwitchRpcThrottleRequest {
+            rpc_throttle_enabled: on,
+        };
+        let answer: pb::SwitchRpcThrottleResponse = self
+            .call_until("SwitchRpcThrottle", &request, self.deadline())
+            .await
+            .map_err(|error| error.at_operation("switching throttles"))?;
+        Ok(answer.previous_rpc_throttle_enabled)
+    }
+
+    /// Returns whether throttles apply.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the server if quotas are switched off.
+    pub async fn is_rpc_throttle_enabled(&self) -> Result<bool> {
+        let request = pb::IsRpcThrottleEnabledRequest {};
+        let answer: pb::IsRpcThrottleEnabledResponse = self.call("IsRpcThrottleEnabled", &request).await?;
+        Ok(answer.rpc_throttle_enabled)
+    }
+
+    /// Lets requests exceed the throttles of users, tables and namespaces while their region server has
+    /// capacity, or not any more, and returns the previous state. The capacity is the throttles of
+    /// [`QuotaTarget::RegionServer`], for reads and for writes, in seconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the server if quotas are switched off, or if region servers have no such throttles.
+    pub async fn exceed_throttle_quota_switch(&self, on: bool) -> Result<bool> {
+        let request = pb::SwitchExceedThrottleQuotaRequest {
+            exceed_throttle_quota_enabled: on,
+        };
+        let answer: pb::SwitchExceedThrottleQuotaResponse = self
+            .call_until("SwitchExceedThrottleQuota", &request, self.deadline())
+            .await
+            .map_err(|error| error.at_operation("switching the excess of throttles"))?;
+        Ok(answer.previous_exceed_throttle_quota_enabled)
+    }
+
     /// Returns the contents of `hbase:quota`.
     pub(super) async fn quotas(&self) -> Result<Vec<(QuotaTarget, pb::Quotas)>> {
         let table = self.connection.table(QUOTAS)?;

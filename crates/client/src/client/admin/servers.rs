@@ -1,18 +1,98 @@
-//! Region servers and masters: their configuration, logs and compactions.
+//! Region servers and masters: their regions, configuration, logs and compactions, and their stop.
 
 use futures::{StreamExt, stream};
+
+use bytes::Bytes;
 
 use super::{Admin, bad_answer};
 use crate::{
     error::{Error, Result},
-    model::ServerName,
+    model::{RegionInfo, ServerName},
+    rpc::ServiceKind,
     wire::{convert, pb},
 };
+
+/// A region, or a replica of it, that a region server has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OnlineRegion {
+    /// The region. Of a replica, the primary, whose name calls expect.
+    pub region: RegionInfo,
+    /// The number of the replica; 0 for the primary.
+    pub replica: u16,
+}
 
 /// The maximum number of servers that are called concurrently.
 const CONCURRENCY: usize = 16;
 
 impl Admin {
+    /// Returns the regions that a region server has open now, by its own answer: replicas too, and in no
+    /// order. [`regions`](Self::regions) has those of a table, as `hbase:meta` has them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be reached or does not allow it.
+    pub async fn online_regions(&self, server: &ServerName) -> Result<Vec<OnlineRegion>> {
+        let in_context = |error: Error| error.at_operation("listing the regions of a server");
+        let request = pb::GetOnlineRegionRequest {};
+        let answer: pb::GetOnlineRegionResponse = self
+            .call_server(server, "GetOnlineRegion", &request)
+            .await
+            .map_err(in_context)?;
+        let regions = answer.region_info.into_iter().map(OnlineRegion::of);
+        regions.collect::<Result<_>>().map_err(in_context)
+    }
+
+    /// Lets a region server stop in order: it closes its regions, which the master then opens on other
+    /// servers, and ends. Returns when it has begun to.
+    ///
+    /// [Decommission](Self::decommission_region_servers) it before with `offload`, and its regions move while
+    /// it still serves them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be reached or does not allow it.
+    pub async fn stop_region_server(&self, server: &ServerName) -> Result<()> {
+        let request = pb::StopServerRequest {
+            reason: "stopped by an administrator".to_owned(),
+        };
+        let _: pb::StopServerResponse = self
+            .call_server(server, "StopServer", &request)
+            .await
+            .map_err(|error| error.at_operation("stopping a region server"))?;
+        Ok(())
+    }
+
+    /// Lets the active master stop; a backup master takes over, if there is one. Region servers go on.
+    /// Returns when it has begun to, and the name of the master. Never stops two: the call goes to that
+    /// master alone.
+    ///
+    /// [`shut_down_cluster`](Self::shut_down_cluster) stops the region servers too.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn stop_master(&self) -> Result<ServerName> {
+        let in_context = |error: Error| error.at_operation("stopping the master");
+        let deadline = self.deadline();
+        let status = self
+            .until(deadline)
+            .status(&[pb::ClusterStatusOption::Master])
+            .await
+            .map_err(in_context)?;
+        let named = status
+            .master
+            .ok_or_else(|| in_context(bad_answer(&"it names no master")))?;
+        let master = convert::server_name(&named).map_err(|error| in_context(bad_answer(&error)))?;
+        let request = pb::StopMasterRequest {};
+        let cluster = &self.connection.shared.cluster;
+        let _: pb::StopMasterResponse = cluster
+            .call_server(&master, ServiceKind::Master, "StopMaster", &request, deadline)
+            .await
+            .map_err(in_context)?;
+        Ok(master)
+    }
+
     /// Lets a region server or a master read its configuration files again. A change takes effect for
     /// those settings that HBase can change on a running server; others need a restart.
     ///
@@ -88,7 +168,7 @@ impl Admin {
         Ok(answer.prev_state)
     }
 
-    async fn call_server<M: prost::Message, R: prost::Message + Default>(
+    pub(super) async fn call_server<M: prost::Message, R: prost::Message + Default>(
         &self,
         server: &ServerName,
         method: &'static str,
@@ -96,7 +176,19 @@ impl Admin {
     ) -> Result<R> {
         let cluster = &self.connection.shared.cluster;
         cluster
-            .call_server(server, method, request, self.deadline())
+            .call_server(server, ServiceKind::Admin, method, request, self.deadline())
             .await
+    }
+}
+
+impl OnlineRegion {
+    fn of(message: pb::RegionInfo) -> Result<Self> {
+        let replica = u16::try_from(message.replica_id());
+        let replica = replica.map_err(|_| bad_answer(&"a region has a replica without a number"))?;
+        let region = convert::region_info(Bytes::new(), message).map_err(|error| bad_answer(&error))?;
+        Ok(Self {
+            region: region.named(),
+            replica,
+        })
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Admin, bad_answer};
+use super::{
+    Admin, bad_answer,
+    store_file_trackers::{check_tracker, unknown_tracker},
+};
 use crate::{
     client::{pauses::Pauses, procedure::Ended},
     error::{Effect, Error, ErrorKind, Result},
@@ -38,6 +41,38 @@ pub struct SnapshotDescription {
     pub owner: String,
     /// How long after that the cluster deletes it. `None` if it never does.
     pub ttl: Option<Duration>,
+}
+
+/// What a table that is cloned from a snapshot has of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloneSnapshotOptions {
+    permissions: bool,
+    store_file_tracker: Option<String>,
+}
+
+impl CloneSnapshotOptions {
+    /// Creates the options of a clone like the table of the snapshot, without its permissions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also grants what users had on the table of the snapshot when it was taken. They are in the
+    /// snapshot if the cluster checked permissions then.
+    #[must_use]
+    pub fn with_permissions(mut self) -> Self {
+        self.permissions = true;
+        self
+    }
+
+    /// Gives the table another store file tracker, by its name
+    /// ([`modify_table_store_file_tracker`](Admin::modify_table_store_file_tracker)). HBase 2.5 and
+    /// later.
+    #[must_use]
+    pub fn with_store_file_tracker(mut self, tracker: impl Into<String>) -> Self {
+        self.store_file_tracker = Some(tracker.into());
+        self
+    }
 }
 
 impl SnapshotDescription {
@@ -207,32 +242,67 @@ impl Admin {
         Ok(())
     }
 
-    /// Creates a table with the descriptor, the regions and the rows of a snapshot.
+    /// Creates a table with the descriptor, the regions and the rows of a snapshot. Where the cluster
+    /// checks permissions, only the user has some on it.
     ///
     /// # Errors
     ///
     /// Returns [`SnapshotNotFound`](ErrorKind::SnapshotNotFound) if the snapshot does not exist, and
     /// [`TableExists`](ErrorKind::TableExists) if the table does.
     pub async fn clone_snapshot(&self, name: &str, table: impl IntoTableName) -> Result<()> {
+        self.clone_snapshot_with(name, table, &CloneSnapshotOptions::new())
+            .await
+    }
+
+    /// Creates a table as [`clone_snapshot`](Self::clone_snapshot) does, also with the permissions of the
+    /// snapshot or with another store file tracker.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`clone_snapshot`](Self::clone_snapshot) does,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an unknown tracker, and
+    /// [`Unsupported`](ErrorKind::Unsupported) for any tracker if the master's release has none.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use hbase_client::CloneSnapshotOptions;
+    ///
+    /// # async fn example(connection: &hbase_client::Connection) -> hbase_client::Result<()> {
+    /// let options = CloneSnapshotOptions::new().with_permissions();
+    /// let admin = connection.admin();
+    /// admin.clone_snapshot_with("orders-monday", "orders_again", &options).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn clone_snapshot_with(
+        &self,
+        name: &str,
+        table: impl IntoTableName,
+        options: &CloneSnapshotOptions,
+    ) -> Result<()> {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| {
             let operation = format!("cloning snapshot {name}");
             error.at_operation(operation).at_table(table)
         };
+        let tracker = options.store_file_tracker.as_deref();
+        tracker.map_or(Ok(()), check_tracker).map_err(in_context)?;
         let deadline = self.deadline();
         self.until(deadline)
             .find_snapshot(name)
             .await
             .map_err(in_context)?;
+        // A release without trackers would ignore it.
+        if tracker.is_some() && self.until(deadline).release().await.map_err(in_context)? < (2, 5) {
+            let what = "the release of the master has no store file trackers";
+            return Err(in_context(Error::new(ErrorKind::Unsupported, what)));
+        }
         // The master would restore an existing table.
         if self.until(deadline).exists(table).await.map_err(in_context)? {
             return Err(in_context(Error::new(ErrorKind::TableExists, "the table exists")));
         }
-        match self
-            .begin_from_snapshot(name, table, deadline)
-            .await
-            .map_err(in_context)?
-        {
+        let ended = self.begin_from_snapshot(name, table, options, deadline).await;
+        match ended.map_err(|error| in_context(unknown_tracker(error)))? {
             Ended::Done => Ok(()),
             Ended::Forgotten => self
                 .until(deadline)
@@ -254,6 +324,22 @@ impl Admin {
     /// if the table is not disabled. If the master has forgotten how it ended, the [outcome is
     /// unknown](Error::is_outcome_unknown).
     pub async fn restore_snapshot(&self, name: &str) -> Result<()> {
+        self.restore(name, &CloneSnapshotOptions::new()).await
+    }
+
+    /// Makes the table of a snapshot as it was then, as [`restore_snapshot`](Self::restore_snapshot) does,
+    /// and grants again what users had on it when the snapshot was taken. They are in the snapshot if the
+    /// cluster checked permissions then. What was granted since stays.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`restore_snapshot`](Self::restore_snapshot) does.
+    pub async fn restore_snapshot_with_permissions(&self, name: &str) -> Result<()> {
+        self.restore(name, &CloneSnapshotOptions::new().with_permissions())
+            .await
+    }
+
+    async fn restore(&self, name: &str, options: &CloneSnapshotOptions) -> Result<()> {
         let in_context = |error: Error| error.at_operation(format!("restoring snapshot {name}"));
         let deadline = self.deadline();
         let found = self
@@ -270,30 +356,25 @@ impl Admin {
             .descriptor(&table)
             .await
             .map_err(in_context)?;
-        match self
-            .begin_from_snapshot(name, &table, deadline)
+        self.begin_from_snapshot(name, &table, options, deadline)
             .await
-            .map_err(in_context)?
-        {
-            Ended::Done => Ok(()),
-            Ended::Forgotten => Err(in_context(
-                Error::new(ErrorKind::Server, "the master does not say any more how it ended")
-                    .with_effect(Effect::Unknown),
-            )),
-        }
+            .and_then(|ended| ended.certain())
+            .map_err(in_context)
     }
 
     async fn begin_from_snapshot(
         &self,
         name: &str,
         table: &TableName,
+        options: &CloneSnapshotOptions,
         deadline: tokio::time::Instant,
     ) -> Result<Ended> {
         let request = pb::RestoreSnapshotRequest {
             snapshot: described(name, table),
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
-            ..Default::default()
+            restore_acl: Some(options.permissions),
+            custom_sft: options.store_file_tracker.clone(),
         };
         self.run::<_, pb::RestoreSnapshotResponse>("RestoreSnapshot", &request, deadline)
             .await

@@ -62,6 +62,8 @@ impl World {
                 .live_servers()
                 .map(|server| self.server(server).name.message())
                 .collect(),
+            unknown_servers: Vec::new(),
+            unknown_servers_of_3: Vec::new(),
         };
         Answer::of(&pb::GetClusterStatusResponse {
             cluster_status: status,

@@ -1,0 +1,60 @@
+//! Slow and large calls, on clusters that keep those of more than 200 ms or 1 MiB.
+
+use std::time::{Duration, SystemTime};
+
+use hbase_txn::{Comparison, ReadFilter, Regex};
+
+use super::*;
+use support::eventually;
+
+#[tokio::test]
+async fn slow_and_large_calls_are_listed_and_cleared() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "slow", plain, &[]).await;
+        let table = shared.of(&connection);
+        table.put(put("large", vec![b'a'; 2 << 20])).await.unwrap();
+        // A pattern that Java tries in a million ways.
+        table.put(put("aaaaaaaaaaaaaaaaaaaa", "v")).await.unwrap();
+        let slow = ReadFilter::row(Comparison::Equal, Regex::new("^(a+)+\\1?b$"));
+        let slow = Get::new("aaaaaaaaaaaaaaaaaaaa").filter(slow);
+        assert_eq!(table.get(slow).await.unwrap(), None);
+        table.get(Get::new("large")).await.unwrap().unwrap();
+
+        let server = admin.regions(&shared.name).await.unwrap()[0]
+            .server
+            .clone()
+            .unwrap();
+        let own = |calls: Vec<hbase_txn::SlowCall>| {
+            let prefix = format!("{},", shared.name);
+            let is_own = move |region: &String| region.starts_with(&prefix);
+            calls
+                .into_iter()
+                .find(|call| call.method == "Get" && call.region.as_ref().is_some_and(&is_own))
+        };
+        let slow = eventually("the slow call is kept", async || {
+            own(admin.slow_calls(&server).await.unwrap())
+        })
+        .await;
+        assert!(slow.processing >= Duration::from_millis(200), "{slow:?}");
+        assert!(slow.response_size < 1 << 20 && !slow.user.is_empty(), "{slow:?}");
+        let age = SystemTime::now().duration_since(slow.started).unwrap_or_default();
+        assert!(age < Duration::from_mins(5), "{slow:?}");
+        let large = eventually("the large call is kept", async || {
+            own(admin.large_calls(&server).await.unwrap())
+        })
+        .await;
+        assert!(large.response_size >= 2 << 20, "{large:?}");
+        assert!(large.client.starts_with("127.0.0.1:"), "{large:?}");
+
+        assert!(admin.clear_slow_calls(&server).await.unwrap());
+        eventually("the calls are forgotten", async || {
+            let slow = own(admin.slow_calls(&server).await.unwrap());
+            let large = own(admin.large_calls(&server).await.unwrap());
+            (slow.is_none() && large.is_none()).then_some(())
+        })
+        .await;
+    })
+    .await;
+}
