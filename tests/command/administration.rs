@@ -68,11 +68,12 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     assert_eq!(rows(&table.0), 0);
 
     run(&["snapshot", "restore", &name]).refused(1, &[&name, "is unchanged", "--yes"]);
-    run(&["snapshot", "restore", &name, "--yes"]).done();
+    run(&["snapshot", "restore", &name, "--with-permissions", "--yes"]).done();
     assert_eq!(rows(&table.0), 3);
 
     let copy = unique_name("copy");
-    run(&["snapshot", "clone", &name, &copy]).done();
+    let tracked = ["--with-permissions", "--store-file-tracker", "FILE"];
+    run(&[&["snapshot", "clone", &name, &copy], &tracked[..]].concat()).done();
     assert_eq!(rows(&copy), 3);
     run(&["snapshot", "clone", &name, &copy]).refused(1, &["the table exists", &copy]);
     run(&["table", "drop", &copy, "--yes"]).done();
@@ -122,11 +123,15 @@ fn regions_are_split_merged_and_not_moved_to_nowhere() {
     assert_eq!(described["regions"].as_array().unwrap().len(), 1);
     run(&["table", "move", &table.0, "aaa1", "nowhere:1"])
         .refused(1, &["nowhere:1", "no live region server"]);
+    run(&["table", "truncate-region", &table.0, "aaa1"]).refused(1, &[&table.0, "is unchanged", "--yes"]);
     assert_eq!(rows(&table.0), 3);
+    run(&["table", "truncate-region", &table.0, "aaa1", "--yes"]).done();
+    assert_eq!(rows(&table.0), 0);
 }
 
 #[test]
 fn switches_of_the_master_are_shown() {
+    // Of `throttle`, a cluster without quotas has none (`command::quotas`).
     for switch in ["balancer", "normalizer", "snapshot-cleanup"] {
         let shown = run(&[&format!("{switch}-switch"), "--output", "json"])
             .objects()
@@ -202,10 +207,22 @@ fn region_servers_are_listed() {
     assert!(!listed.is_empty() && listed.iter().all(|server| server["decommissioned"] == false));
     let server = listed[0]["server"].as_str().unwrap();
     run(&["region-server", "update-configuration"]).done();
-    for action in ["update-configuration", "roll-wal"] {
+    for action in ["update-configuration", "roll-wal", "flush"] {
         run(&["region-server", action, server]).done();
     }
-    for action in ["decommission", "update-configuration", "roll-wal"] {
+    let regions = run(&["region-server", "regions", server, "--output", "json"]).objects();
+    assert!(
+        regions.iter().any(|region| region["table"] == "hbase:meta"),
+        "{regions:?}"
+    );
+    for action in [
+        "decommission",
+        "update-configuration",
+        "roll-wal",
+        "regions",
+        "flush",
+        "compact",
+    ] {
         run(&["region-server", action, "nowhere:1"]).refused(1, &["nowhere:1", "no live region server"]);
     }
 }

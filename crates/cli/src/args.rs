@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Show or set whether the master deletes snapshots whose time to live is over
     #[command(after_help = "Example: hbase-txn snapshot-cleanup-switch on")]
     SnapshotCleanupSwitch(Switch),
+    /// Show or change whether throttles apply
+    #[command(after_help = "Example: hbase-txn throttle-switch on")]
+    ThrottleSwitch(Switch),
     /// Create, check, alter, repair and drop tables, and move their regions
     Table(table::Table),
     /// List, create and delete namespaces
@@ -108,6 +111,7 @@ impl Arguments {
             Command::BalancerSwitch(switch) => switch.run(Work::Balancer, &global).await,
             Command::NormalizerSwitch(switch) => switch.run(Work::Normalizer, &global).await,
             Command::SnapshotCleanupSwitch(switch) => switch.run(Work::SnapshotCleanup, &global).await,
+            Command::ThrottleSwitch(switch) => switch.run(Work::Throttle, &global).await,
             Command::Table(table) => table.run(&global).await,
             Command::Namespace(namespace) => namespace.run(&global).await,
             Command::Snapshot(snapshot) => snapshot.run(&global).await,

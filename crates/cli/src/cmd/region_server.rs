@@ -1,7 +1,7 @@
 //! `hbase-txn region-server`.
 
 use clap::{Args, Subcommand};
-use hbase_txn::ServerName;
+use hbase_txn::{OnlineRegion, ServerName};
 use serde::Serialize;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     output,
 };
 
-/// List, decommission and recommission region servers, and administer their logs
+/// List, decommission and recommission region servers, and administer their regions and logs
 #[derive(Debug, Args)]
 pub(crate) struct RegionServer {
     #[command(subcommand)]
@@ -24,6 +24,9 @@ enum Action {
     Recommission(Recommission),
     UpdateConfiguration(UpdateConfiguration),
     RollWal(RollWal),
+    Regions(Regions),
+    Flush(Flush),
+    Compact(Compact),
 }
 
 /// List the live region servers
@@ -69,6 +72,42 @@ struct RollWal {
     /// Region server, as HOST:PORT
     #[arg(required = true, value_name = "SERVER")]
     servers: Vec<String>,
+}
+
+/// List the regions that a region server has open
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn region-server regions rs7:16020")]
+struct Regions {
+    /// Region server, as HOST:PORT
+    server: String,
+}
+
+/// Flush the regions of region servers
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn region-server flush rs7:16020")]
+struct Flush {
+    /// Region server, as HOST:PORT
+    #[arg(required = true, value_name = "SERVER")]
+    servers: Vec<String>,
+}
+
+/// Compact the regions of region servers, and wait until that is done
+///
+/// It reads and writes all of their data; --timeout must allow for that.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn region-server compact rs7:16020 --timeout 6h")]
+struct Compact {
+    /// Region server, as HOST:PORT
+    #[arg(required = true, value_name = "SERVER")]
+    servers: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RegionObject {
+    table: String,
+    region: String,
+    range: String,
+    replica: u16,
 }
 
 #[derive(Serialize)]
@@ -126,9 +165,49 @@ impl RegionServer {
                     admin.roll_wal_writer(&found(&live, address)?).await?;
                 }
             }
+            Action::Regions(regions) => {
+                let live = admin.cluster_info().await?.live_servers;
+                let server = found(&live, &regions.server)?;
+                return print_regions(global, admin.online_regions(&server).await?);
+            }
+            Action::Flush(flush) => {
+                let live = admin.cluster_info().await?.live_servers;
+                for address in &flush.servers {
+                    admin.flush_region_server(&found(&live, address)?).await?;
+                }
+            }
+            Action::Compact(compact) => {
+                let live = admin.cluster_info().await?.live_servers;
+                for address in &compact.servers {
+                    admin.major_compact_region_server(&found(&live, address)?).await?;
+                }
+            }
         }
         Ok(Exit::Done)
     }
+}
+
+fn print_regions(global: &Global, mut regions: Vec<OnlineRegion>) -> Outcome {
+    regions.sort_by(|one, other| (&one.region.name, one.replica).cmp(&(&other.region.name, other.replica)));
+    let objects = regions.into_iter().map(|found| RegionObject {
+        table: found.region.table.to_string(),
+        region: found.region.encoded_text(),
+        range: found.region.range_text(),
+        replica: found.replica,
+    });
+    match global.output {
+        Format::Json => {
+            for region in objects {
+                output::json(&region)?;
+            }
+        }
+        Format::Table => {
+            let rows =
+                objects.map(|found| [found.table, found.region, found.range, found.replica.to_string()]);
+            output::line(&output::table(["table", "region", "range", "replica"], rows))?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 fn print(global: &Global, servers: impl Iterator<Item = ServerObject>) -> Outcome {

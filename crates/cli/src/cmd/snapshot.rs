@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hbase_txn::{SnapshotDescription, SnapshotKind, TableName};
+use hbase_txn::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind, TableName};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -64,6 +64,12 @@ struct Clone {
     snapshot: String,
     /// New table, with its namespace if it has one
     table: TableName,
+    /// Also grant what users had on the table of the snapshot when it was taken
+    #[arg(long)]
+    with_permissions: bool,
+    /// Store file tracker of the new table: DEFAULT or FILE [default: that of the snapshot]
+    #[arg(long, value_name = "NAME")]
+    store_file_tracker: Option<String>,
 }
 
 /// Make the table of a snapshot as it was then
@@ -75,6 +81,9 @@ struct Clone {
 struct Restore {
     /// Name of the snapshot
     snapshot: String,
+    /// Also grant again what users had when the snapshot was taken
+    #[arg(long)]
+    with_permissions: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -133,7 +142,16 @@ impl Snapshot {
             Action::List(List { table }) => return list(table, global).await,
             Action::Clone(clone) => {
                 let admin = global.connect().await?.admin();
-                admin.clone_snapshot(&clone.snapshot, clone.table).await?;
+                let mut options = CloneSnapshotOptions::new();
+                if clone.with_permissions {
+                    options = options.with_permissions();
+                }
+                if let Some(tracker) = clone.store_file_tracker {
+                    options = options.with_store_file_tracker(tracker);
+                }
+                admin
+                    .clone_snapshot_with(&clone.snapshot, clone.table, &options)
+                    .await?;
             }
             Action::Restore(restore) => return restore.run(global).await,
             Action::Delete(delete) => {
@@ -180,7 +198,10 @@ impl Restore {
         if let Some(table) = &table {
             admin.disable_table(table).await?;
         }
-        let restored = admin.restore_snapshot(&self.snapshot).await;
+        let restored = match self.with_permissions {
+            true => admin.restore_snapshot_with_permissions(&self.snapshot).await,
+            false => admin.restore_snapshot(&self.snapshot).await,
+        };
         if let Some(table) = &table {
             admin.enable_table(table).await?;
         }

@@ -1,4 +1,5 @@
-//! `hbase-txn split-switch`, `merge-switch`, `balancer-switch`, `normalizer-switch` and `snapshot-cleanup-switch`.
+//! `hbase-txn split-switch`, `merge-switch`, `balancer-switch`, `normalizer-switch`, `snapshot-cleanup-switch`
+//! and `throttle-switch`.
 
 use clap::{Args, ValueEnum};
 use hbase_client::Admin;
@@ -25,6 +26,7 @@ pub(crate) enum Work {
     Balancer,
     Normalizer,
     SnapshotCleanup,
+    Throttle,
 }
 
 /// Whether something may happen.
@@ -66,6 +68,7 @@ impl Work {
             Self::Balancer => "balancer",
             Self::Normalizer => "normalizer",
             Self::SnapshotCleanup => "snapshot-cleanup",
+            Self::Throttle => "throttle",
         }
     }
 
@@ -76,6 +79,7 @@ impl Work {
             Self::Balancer => admin.is_balancer_enabled().await,
             Self::Normalizer => admin.is_normalizer_enabled().await,
             Self::SnapshotCleanup => admin.is_snapshot_cleanup_enabled().await,
+            Self::Throttle => admin.is_rpc_throttle_enabled().await,
         }
     }
 
@@ -87,6 +91,7 @@ impl Work {
             Self::Balancer => admin.balancer_switch(on).await,
             Self::Normalizer => admin.normalizer_switch(on).await,
             Self::SnapshotCleanup => admin.snapshot_cleanup_switch(on).await,
+            Self::Throttle => admin.rpc_throttle_switch(on).await,
         }
     }
 }

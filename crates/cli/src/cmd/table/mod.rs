@@ -16,7 +16,7 @@
 //! | `files` | flushes and compacts |
 //! | `done` | prints what was done to a table |
 //! | `regions_at_once` | the option for reading several regions at the same time |
-//! | `regions` | splits, merges and moves regions |
+//! | `regions` | splits, merges, moves and empties regions |
 
 mod alter;
 mod check;
@@ -67,6 +67,7 @@ enum Action {
     Split(regions::Split),
     Merge(regions::Merge),
     Move(regions::Move),
+    TruncateRegion(regions::TruncateRegion),
 }
 
 /// Enable a disabled table
@@ -106,6 +107,7 @@ impl Table {
             Action::Split(split) => split.run(global).await,
             Action::Merge(merge) => merge.run(global).await,
             Action::Move(to) => to.run(global).await,
+            Action::TruncateRegion(truncate) => truncate.run(global).await,
         }
     }
 }

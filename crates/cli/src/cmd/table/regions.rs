@@ -1,4 +1,4 @@
-//! `hbase-txn table split`, `merge` and `move`.
+//! `hbase-txn table split`, `merge`, `move` and `truncate-region`.
 
 use bytes::Bytes;
 use clap::Args;
@@ -6,6 +6,7 @@ use hbase_txn::{Admin, BytesBinary, RegionInfo, ServerName, TableName};
 use serde::Serialize;
 
 use crate::{
+    cmd::confirm::confirm,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output::{self, Shown},
@@ -48,6 +49,23 @@ pub(crate) struct Move {
     /// Region server
     #[arg(value_name = "HOST:PORT")]
     server: String,
+}
+
+/// Delete all rows of the region that has a row
+///
+/// HBase 2.6 and later. The region is offline meanwhile, and keeps its boundaries. On a terminal, the command
+/// first asks for the table's name. Elsewhere it requires --yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table truncate-region orders mmm --yes")]
+pub(crate) struct TruncateRegion {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    /// A row of the region; \xNN is a byte
+    #[arg(value_parser = values::bytes)]
+    row: Bytes,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 /// The regions of a table after a change.
@@ -151,6 +169,18 @@ impl Move {
             )));
         };
         admin.move_region(&region, to).await?;
+        print(global, &admin, &self.name).await
+    }
+}
+
+impl TruncateRegion {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let admin = global.connect().await?.admin();
+        let region = region_of(&admin, &self.name, &self.row).await?;
+        let (table, range) = (self.name.to_string(), region.range_text());
+        let consequence = format!("This deletes all rows of table {table} in {range}.");
+        confirm(self.yes, &table, &consequence)?;
+        admin.truncate_region(&region).await?;
         print(global, &admin, &self.name).await
     }
 }
