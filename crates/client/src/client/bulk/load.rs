@@ -135,8 +135,8 @@ mod tests {
             value: Bytes::from_static(name.as_bytes()),
         };
         let full = statistics(100, 0, 0);
-        let statistics = |region: &[&'static str], loads: usize| {
-            let region = region.iter().copied().map(region).collect();
+        let statistics = |names: &[&'static str], loads: usize| {
+            let region = names.iter().copied().map(region).collect();
             let stat = vec![full; loads];
             Some(pb::MultiRegionLoadStats { region, stat })
         };
