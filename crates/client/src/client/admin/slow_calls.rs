@@ -187,7 +187,7 @@ mod tests {
             (found[0].started, found[0].processing),
             (SystemTime::UNIX_EPOCH, Duration::ZERO)
         );
-        let many = vec![0x0a, 0].repeat(8 << 20);
+        let many = [0x0a, 0].repeat(8 << 20);
         for (class, message) in [
             ("a.BalancerDecisionsResponse", &b""[..]),
             ("a.SlowLogResponses", b"\xff"),
