@@ -28,6 +28,7 @@ mod partition_versions;
 mod permissions;
 mod provision;
 mod pushback;
+mod query_metrics;
 mod quotas;
 mod reads;
 mod records;

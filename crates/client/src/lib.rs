@@ -87,9 +87,9 @@ pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
     IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule,
-    Permission, Put, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row,
-    Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange,
-    parse_bytes_binary, split_keys_between,
+    Permission, Put, QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
+    RegionInfo, Row, Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState,
+    TimeRange, parse_bytes_binary, split_keys_between,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

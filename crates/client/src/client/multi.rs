@@ -4,7 +4,7 @@
 //! and a write in one call are still two steps. The call saves a round trip and guarantees the
 //! order.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
@@ -14,7 +14,7 @@ use super::{Table, region_call::RegionGuard};
 use crate::{
     cluster::{CallKind, Operation},
     error::{Effect, Result},
-    model::{Cell, Durability, Get, Mutation, RegionInfo, Row},
+    model::{Cell, Durability, Get, Mutation, QueryMetrics, RegionInfo, Row},
     rpc::{CallError, Classification, Recovery},
     wire::{
         cell_block::CellBlockDecoder,
@@ -74,6 +74,8 @@ pub enum ActionAnswer {
         processed: bool,
         /// The cells that increments and appends wrote.
         cells: Vec<Cell>,
+        /// What the server has read for the condition, if that was requested.
+        metrics: Option<QueryMetrics>,
     },
 }
 
@@ -279,13 +281,18 @@ fn read_together(
     }
     let number = actions.iter().map(RegionAction::len).sum();
     let mut answers: Vec<Option<Vec<Cell>>> = vec![None; number];
+    let mut metrics = BTreeMap::new();
     let mut failed = None;
     // Cells are in the order of the message. The index of a result identifies its action.
     for part in result.result_or_exception {
         let index = part.index.and_then(|index| usize::try_from(index).ok());
-        let Some(answer @ None) = index.and_then(|index| answers.get_mut(index)) else {
+        let Some((index, answer @ None)) = index.and_then(|index| Some((index, answers.get_mut(index)?)))
+        else {
             return bad("a result of no action of the call, or a second one of the same");
         };
+        let of_result = part.result.as_ref().and_then(|result| result.metrics);
+        let reported = of_result.or(part.metrics).map(convert::query_metrics);
+        metrics.extend(reported.map(|reported| (index, reported)));
         *answer = Some(match (&part.exception, part.result) {
             (Some(exception), _) => {
                 failed = Some(RemoteFault::of_action(exception));
@@ -307,14 +314,17 @@ fn read_together(
             fault.class, fault.message
         ))),
         ([RegionAction::Get(_), ..], None, _) => {
-            let rows = cells
-                .into_iter()
-                .map(|cells| Ok(ActionAnswer::Row(convert::row_of(cells)?)));
+            let rows = cells.into_iter().enumerate().map(|(index, cells)| {
+                let metrics = metrics.get(&index).copied();
+                let row = convert::row_of(cells)?;
+                Ok(ActionAnswer::Row(row.map(|row| row.with_query_metrics(metrics))))
+            });
             rows.collect()
         }
         ([RegionAction::Conditional { .. }], None, Some(processed)) => Ok(vec![ActionAnswer::Processed {
             processed,
             cells: cells.concat(),
+            metrics: metrics.into_values().map(Some).fold(None, QueryMetrics::sum),
         }]),
         ([RegionAction::Conditional { .. }], None, None) => bad("no word on whether the condition held"),
         (_, None, None | Some(true)) => Ok(vec![ActionAnswer::Applied(cells.concat())]),

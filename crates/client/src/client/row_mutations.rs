@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{ActionAnswer, CallKind, MultiCall, RegionAction, Table, region_call::AnyRegion};
 use crate::{
     error::{Error, Result},
-    model::{BytesBinary, Cell, Condition, DeleteScope, Durability, Mutation, Row, in_row},
+    model::{BytesBinary, Cell, Condition, DeleteScope, Durability, Mutation, QueryMetrics, Row, in_row},
     wire::{condition, pb},
 };
 
@@ -19,18 +19,26 @@ pub struct CheckAndMutateResult {
     /// The new cells of increments and appends; without cells if there were none, or if `success`
     /// is false.
     pub row: Row,
+    /// What the server has read for the condition. `None` unless the condition [requests
+    /// it](Condition::query_metrics), and from releases without such reports.
+    pub metrics: Option<QueryMetrics>,
 }
 
 impl CheckAndMutateResult {
     /// Reads the answer to the call of a conditional change.
     pub(super) fn new(row: Bytes, answers: Vec<ActionAnswer>) -> Self {
-        let (success, cells) = match answers.into_iter().next() {
-            Some(ActionAnswer::Processed { processed, cells }) => (processed, cells),
-            _ => (false, Vec::new()),
+        let (success, cells, metrics) = match answers.into_iter().next() {
+            Some(ActionAnswer::Processed {
+                processed,
+                cells,
+                metrics,
+            }) => (processed, cells, metrics),
+            _ => (false, Vec::new(), None),
         };
         Self {
             success,
             row: sorted_row(row, cells),
+            metrics,
         }
     }
 }

@@ -272,6 +272,11 @@ impl ResultScanner {
                 request.scanner_id = open.id;
                 request.next_call_seq = Some(open.next_call);
                 open.next_call += 1;
+                // Servers look for this option in each request, and for the others in the first one.
+                request.scan = self.scan.selection.query_metrics.then(|| pb::Scan {
+                    query_metrics_enabled: Some(true),
+                    ..Default::default()
+                });
             } else {
                 let bytes = self
                     .scan
@@ -377,7 +382,7 @@ impl ResultScanner {
         }
         let whole = match self.partial.take() {
             Some(mut begun) if begun.key() == row.key() => {
-                begun.append(row.into_cells());
+                begun.append(row);
                 begun
             }
             Some(begun) => {

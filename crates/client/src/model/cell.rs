@@ -179,6 +179,20 @@ pub struct Row {
     cells: Vec<Cell>,
     is_partial: bool,
     is_stale: bool,
+    /// See [`QueryMetrics`]; [`NOT_REPORTED`] without them.
+    block_bytes_scanned: u64,
+}
+
+/// No answer is that expensive.
+const NOT_REPORTED: u64 = u64::MAX;
+
+/// What a server has read for a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueryMetrics {
+    /// The number of bytes of all blocks of files that were read, from disk or from the block cache.
+    /// 0 if the result came from the memstore alone.
+    pub block_bytes_scanned: u64,
 }
 
 impl Row {
@@ -199,11 +213,34 @@ impl Row {
             cells,
             is_partial: false,
             is_stale: false,
+            block_bytes_scanned: NOT_REPORTED,
         }
     }
 
-    pub(crate) fn append(&mut self, cells: Vec<Cell>) {
-        self.cells.extend(cells);
+    /// Appends the next part of the row.
+    pub(crate) fn append(&mut self, part: Self) {
+        let metrics = QueryMetrics::sum(self.query_metrics(), part.query_metrics());
+        self.block_bytes_scanned = QueryMetrics::to_number(metrics);
+        self.cells.extend(part.cells);
+    }
+
+    /// Sets what the server has read for the row, if it reported that.
+    pub(crate) fn with_query_metrics(self, metrics: Option<QueryMetrics>) -> Self {
+        Self {
+            block_bytes_scanned: QueryMetrics::to_number(metrics),
+            ..self
+        }
+    }
+
+    /// Returns what the server has read for this row, also to pass over others before it. `None`
+    /// unless the [get](super::Get::query_metrics) or [scan](super::Scan::query_metrics) requested
+    /// it, and from releases without such reports.
+    #[must_use]
+    pub fn query_metrics(&self) -> Option<QueryMetrics> {
+        let reported = self.block_bytes_scanned != NOT_REPORTED;
+        reported.then_some(QueryMetrics {
+            block_bytes_scanned: self.block_bytes_scanned,
+        })
     }
 
     /// Marks the row as a part of one, or as whole.
@@ -302,6 +339,25 @@ impl Row {
     #[must_use]
     pub fn size(&self) -> usize {
         self.cells.iter().map(Cell::size).sum()
+    }
+}
+
+impl QueryMetrics {
+    pub(crate) fn new(block_bytes_scanned: u64) -> Self {
+        Self { block_bytes_scanned }
+    }
+
+    /// Adds those of two parts of a result.
+    pub(crate) fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (Some(one), Some(other)) = (one, other) else {
+            return one.or(other);
+        };
+        let sum = one.block_bytes_scanned.saturating_add(other.block_bytes_scanned);
+        Some(Self::new(sum))
+    }
+
+    fn to_number(metrics: Option<Self>) -> u64 {
+        metrics.map_or(NOT_REPORTED, |metrics| metrics.block_bytes_scanned)
     }
 }
 

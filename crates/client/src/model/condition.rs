@@ -39,6 +39,7 @@ pub struct Condition {
     pub(crate) label: Option<String>,
     pub(crate) check: Check,
     pub(crate) time_range: Option<TimeRange>,
+    pub(crate) query_metrics: bool,
 }
 
 /// The requirement of a [`Condition`] on its row.
@@ -92,6 +93,7 @@ impl Condition {
             label: None,
             check,
             time_range: None,
+            query_metrics: false,
         }
     }
 
@@ -192,6 +194,14 @@ impl Condition {
     /// it, because they compare rows that they read with their conditions.
     pub fn time_range(mut self, range: TimeRange) -> Self {
         self.time_range = Some(range);
+        self
+    }
+
+    /// Makes the server report what it has read for the condition, as
+    /// [`CheckAndMutateResult::metrics`](crate::CheckAndMutateResult::metrics). Of the supported
+    /// releases only 2.6 does, and others ignore this. Transactions ignore it, too.
+    pub fn query_metrics(mut self) -> Self {
+        self.query_metrics = true;
         self
     }
 

@@ -55,7 +55,7 @@ mod value;
 pub use append::Append;
 pub(crate) use attributes::{VISIBILITY_ATTRIBUTE, set_attribute};
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
-pub use cell::{Cell, CellKind, Row};
+pub use cell::{Cell, CellKind, QueryMetrics, Row};
 pub(crate) use comparison::component_end;
 pub use comparison::{BitOperation, ComparatorKind};
 pub use comparison::{Comparator, Comparison};

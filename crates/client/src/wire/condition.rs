@@ -76,6 +76,14 @@ fn messages_of_check(condition: &Condition, cell_is_absent: bool) -> Vec<pb::Con
 /// `NOT_EQUAL`, with which it means the opposite; any other value is compared as at the endpoint.
 /// "Less" must not be true of an empty value, which requires a filter.
 pub(crate) fn single_row_message(condition: &Condition) -> Option<pb::Condition> {
+    let message = single_row_check(condition)?;
+    Some(pb::Condition {
+        query_metrics_enabled: condition.query_metrics.then_some(true),
+        ..message
+    })
+}
+
+fn single_row_check(condition: &Condition) -> Option<pb::Condition> {
     match &condition.check {
         Check::Compare {
             family,

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::model::{
     Cell, CellKind, Consistency, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor,
-    ReadType, RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState,
-    TimeRange, VISIBILITY_ATTRIBUTE,
+    QueryMetrics, ReadType, RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName,
+    TableState, TimeRange, VISIBILITY_ATTRIBUTE,
 };
 
 /// An answer that can be parsed but is invalid.
@@ -198,6 +198,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         cache_blocks: (!get.cache_blocks).then_some(false),
         filter: selection.filter.as_ref().map(read_filter_message),
         consistency: consistency(selection.consistency),
+        query_metrics_enabled: selection.query_metrics.then_some(true),
         ..pb::Get::default()
     }
 }
@@ -245,6 +246,7 @@ pub(crate) fn scan_message(
             ReadType::Pread => Some(pb::scan::ReadType::Pread.into()),
         },
         consistency: consistency(selection.consistency),
+        query_metrics_enabled: selection.query_metrics.then_some(true),
         need_cursor_result: Some(true),
         ..pb::Scan::default()
     }
@@ -283,7 +285,14 @@ pub fn durability_code(durability: Durability) -> i32 {
 
 /// Returns the cells of a result, all of one row, or `None` if it has none.
 pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Option<Row>, ConvertError> {
-    row_of(cells(result, block)?)
+    let metrics = result.metrics.map(query_metrics);
+    let row = row_of(cells(result, block)?)?;
+    Ok(row.map(|row| row.with_query_metrics(metrics)))
+}
+
+/// Returns what a server has read for a result.
+pub(crate) fn query_metrics(message: pb::QueryMetrics) -> QueryMetrics {
+    QueryMetrics::new(message.block_bytes_scanned.unwrap_or(0))
 }
 
 /// Returns the cells of a result, from the message or from the cell block.
@@ -355,10 +364,14 @@ pub(crate) fn scanned_rows(
         rows.extend(row.map(|row| row.with_partial(is_partial)));
     }
     let is_stale = answer.stale == Some(true);
+    let has_metrics = answer.query_metrics.len() == answer.cells_per_result.len();
     for (at, count) in answer.cells_per_result.iter().enumerate() {
         let is_partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
+        let metrics = answer.query_metrics.get(at).filter(|_| has_metrics);
+        let metrics = metrics.copied().map(query_metrics);
         let row = row_of(take_cells(&mut block, *count as usize)?)?;
-        rows.extend(row.map(|row| row.with_partial(is_partial).with_stale(is_stale)));
+        let flagged = |row: Row| row.with_partial(is_partial).with_stale(is_stale);
+        rows.extend(row.map(|row| flagged(row).with_query_metrics(metrics)));
     }
     Ok(rows)
 }
@@ -456,6 +469,7 @@ pub(crate) fn table_state(message: &pb::TableState) -> TableState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::cell_block::{CellRef, encode_cell};
 
     const fn no_block() -> CellBlockDecoder {
         CellBlockDecoder::new(Bytes::new(), Codec::KeyValue)
@@ -506,6 +520,47 @@ mod tests {
             scanned_rows(&mut answer, no_block()),
             Err(ConvertError::MissingCells)
         );
+    }
+
+    /// An answer with a row of one cell for each of these letters.
+    fn answer_with_rows(rows: &[u8]) -> (pb::ScanResponse, CellBlockDecoder) {
+        let mut block = Vec::new();
+        for row in rows.chunks(1) {
+            let cell = CellRef {
+                row,
+                family: b"f",
+                qualifier: b"q",
+                timestamp: 1,
+                kind: CellKind::Put,
+                value: b"v",
+            };
+            encode_cell(&mut block, &cell).unwrap();
+        }
+        let answer = pb::ScanResponse {
+            cells_per_result: vec![1; rows.len()],
+            ..Default::default()
+        };
+        (answer, CellBlockDecoder::new(block.into(), Codec::KeyValue))
+    }
+
+    #[test]
+    fn rows_of_a_scan_have_the_metrics_of_their_results() {
+        let metrics = |number| pb::QueryMetrics {
+            block_bytes_scanned: number,
+        };
+        let read = |query_metrics: Vec<pb::QueryMetrics>| {
+            let (mut answer, block) = answer_with_rows(b"ab");
+            answer.query_metrics = query_metrics;
+            let rows = scanned_rows(&mut answer, block).unwrap();
+            let numbers = rows.iter().map(Row::query_metrics);
+            numbers
+                .map(|metrics| metrics.map(|metrics| metrics.block_bytes_scanned))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(vec![]), [None, None]);
+        assert_eq!(read(vec![metrics(Some(7)), metrics(None)]), [Some(7), Some(0)]);
+        // They cannot be told apart.
+        assert_eq!(read(vec![metrics(Some(7))]), [None, None]);
     }
 
     #[test]

@@ -161,6 +161,39 @@ fn answers_keep_the_order_of_actions_with_cells_from_both_places() {
 }
 
 #[test]
+fn answers_have_the_metrics_of_their_results() {
+    let metrics = |bytes| {
+        Some(pb::QueryMetrics {
+            block_bytes_scanned: Some(bytes),
+        })
+    };
+    let read = pb::Result {
+        metrics: metrics(7),
+        ..inline("a", "v")
+    };
+    let condition = pb::ResultOrException {
+        metrics: metrics(9),
+        ..part(0, None)
+    };
+    let results = vec![
+        got(read),
+        pb::RegionActionResult {
+            processed: Some(true),
+            ..answered(vec![condition])
+        },
+        got(inline("a", "v")),
+    ];
+    let answers = read_all(&fence(), results, Bytes::new()).unwrap();
+    let reported = answers.iter().map(|answer| match answer {
+        ActionAnswer::Row(row) => row.as_ref().and_then(Row::query_metrics),
+        ActionAnswer::Applied(_) => None,
+        ActionAnswer::Processed { metrics, .. } => *metrics,
+    });
+    let reported = reported.map(|metrics| metrics.map(|metrics| metrics.block_bytes_scanned));
+    assert_eq!(reported.collect::<Vec<_>>(), [Some(7), Some(9), None]);
+}
+
+#[test]
 fn empty_row_and_false_condition_are_answers() {
     let results = vec![
         got(pb::Result::default()),
@@ -171,6 +204,7 @@ fn empty_row_and_false_condition_are_answers() {
     let refused = ActionAnswer::Processed {
         processed: false,
         cells: Vec::new(),
+        metrics: None,
     };
     assert_eq!(
         read_all(&fence(), results, Bytes::new()).unwrap(),

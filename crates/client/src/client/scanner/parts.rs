@@ -3,13 +3,15 @@
 use std::{collections::VecDeque, mem};
 
 use super::limit::Limit;
-use crate::model::{Cell, Row};
+use crate::model::{Cell, QueryMetrics, Row};
 
 /// The row whose parts are being returned.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// Cells that are too few for a part.
     held: Vec<Cell>,
+    /// What servers have read since the last returned part.
+    metrics: Option<QueryMetrics>,
     /// `None` before the row's first part was returned.
     returned: Option<Returned>,
 }
@@ -43,6 +45,7 @@ impl Parts {
         {
             self.end_row(limit, ready);
         }
+        self.metrics = QueryMetrics::sum(self.metrics, row.query_metrics());
         let mut cells = row.into_cells();
         if let Some(Returned {
             last,
@@ -74,6 +77,7 @@ impl Parts {
     /// Prepares for a new scanner, which begins with the row's first cell.
     pub(super) fn begin_again(&mut self) {
         self.held.clear();
+        self.metrics = None;
         if let Some(returned) = &mut self.returned {
             returned.comes_again = true;
         }
@@ -85,7 +89,8 @@ impl Parts {
         if self.returned.is_none() && !limit.count() {
             return;
         }
-        ready.push_back(Row::of(part).with_partial(is_partial));
+        let row = Row::of(part).with_partial(is_partial);
+        ready.push_back(row.with_query_metrics(self.metrics.take()));
         self.returned = Some(Returned {
             last,
             comes_again: false,

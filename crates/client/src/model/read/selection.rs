@@ -80,6 +80,7 @@ pub(crate) struct Selection {
     /// The labels of cells that the user may see; `None` for all that it has.
     pub(crate) authorizations: Option<Vec<String>>,
     pub(crate) attributes: Vec<(String, Bytes)>,
+    pub(crate) query_metrics: bool,
     pub(crate) filter: Option<ReadFilter>,
 }
 
@@ -178,6 +179,14 @@ macro_rules! selection_methods {
                 name.into(),
                 value.into_bytes(),
             );
+            self
+        }
+
+        /// Makes the server report what it has read for each row, as
+        /// [`Row::query_metrics`](crate::Row::query_metrics). Of the supported releases only 2.6
+        /// does, and others ignore this.
+        pub fn query_metrics(mut self) -> Self {
+            self.selection.query_metrics = true;
             self
         }
 
