@@ -248,7 +248,6 @@ pub(crate) fn scan_message(
         consistency: consistency(selection.consistency),
         query_metrics_enabled: selection.query_metrics.then_some(true),
         need_cursor_result: Some(true),
-        ..pb::Scan::default()
     }
 }
 
