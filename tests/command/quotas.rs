@@ -97,3 +97,13 @@ fn limit_of_space_is_set_listed_and_removed() {
     run(&["quota", "remove-space", "--table", &table.0]).done();
     assert_eq!(own(), Vec::<Value>::new());
 }
+
+#[test]
+fn switch_of_throttles_is_shown_and_set_as_it_is() {
+    let shown = || run(&["throttle-switch", "--output", "json"]).objects().remove(0);
+    let before = shown();
+    assert_eq!(before["switch"], "throttle");
+    let on = before["on"].as_bool().unwrap();
+    run(&["throttle-switch", if on { "on" } else { "off" }]).done();
+    assert_eq!(shown(), before);
+}

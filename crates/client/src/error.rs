@@ -162,6 +162,7 @@ impl FailureKind for ErrorKind {
             Self::NamespaceNotEmpty => Some("delete its tables first"),
             Self::SnapshotNotFound => Some("check its name"),
             Self::RegionNotFound => Some("list the regions of the table again"),
+            Self::Unsupported => Some("use a release of HBase that has it"),
             Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
             Self::ReplicationPeerNotFound => Some("check its id"),
             Self::ReplicationPeerExists => Some("use another id, or remove the existing peer first"),
