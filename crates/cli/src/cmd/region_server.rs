@@ -10,7 +10,7 @@ use crate::{
     output,
 };
 
-/// List, decommission and recommission region servers, and administer their regions and logs
+/// List, decommission and administer region servers
 #[derive(Debug, Args)]
 pub(crate) struct RegionServer {
     #[command(subcommand)]
