@@ -46,7 +46,6 @@ use tokio::time::Instant;
 
 pub use attempts::CallKind;
 pub(crate) use attempts::{Attempts, Operation};
-#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use meta::parse_meta_row;
 pub(crate) use proofs::Proofs;
 pub(crate) use region_cache::RegionLocation;
