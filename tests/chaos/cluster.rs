@@ -161,6 +161,15 @@ impl TestCluster {
         self.local.start_master().await.unwrap();
     }
 
+    /// Waits for the end of a server that was asked to stop. A start before that leaves it unchanged.
+    pub(crate) async fn await_end(&self, process: &str) {
+        until("end of the process", PATIENCE, async || {
+            let pids = self.local.status().unwrap().pids;
+            (!pids.contains_key(process)).then_some(())
+        })
+        .await;
+    }
+
     /// Starts a master that has stopped.
     pub(crate) async fn start_master(&self) {
         self.local.start_master().await.unwrap();

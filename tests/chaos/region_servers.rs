@@ -58,8 +58,11 @@ async fn region_server_is_flushed_compacted_and_stopped() {
     for row in &rows {
         assert!(table.get(Get::new(row.clone())).await.unwrap().is_some(), "{row}");
     }
-    let number = (1..=3).find(|number| cluster.port(*number) == server.port);
-    cluster.start(number.unwrap()).await;
+    let number = (1..=3)
+        .find(|number| cluster.port(*number) == server.port)
+        .unwrap();
+    cluster.await_end(&format!("region-server-{number}")).await;
+    cluster.start(number).await;
     cluster.settle(&connection).await;
     admin.delete_table(&name).await.unwrap();
 }
@@ -99,11 +102,9 @@ async fn master_is_stopped_and_region_servers_go_on() {
         .unwrap();
     let table = connection.table(&name).unwrap();
     admin.stop_master().await.unwrap();
+    cluster.await_end("master").await;
     let hasty = connection.admin().with_operation_timeout(Duration::from_secs(1));
-    until("end of the master", PATIENCE, async || {
-        hasty.cluster_info().await.err()
-    })
-    .await;
+    hasty.cluster_info().await.unwrap_err();
     table
         .put(Put::new("a").cell(FAMILY, QUALIFIER, "v"))
         .await
