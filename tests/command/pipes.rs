@@ -3,6 +3,9 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
+    net::Shutdown,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::Stdio,
 };
 
 use crate::harness::{TestTable, answer, command, run, run_with_input, start, uri};
@@ -45,19 +48,27 @@ fn a_full_disk_is_told_as_one() {
 #[test]
 fn answers_come_at_once_and_a_load_without_a_reader_stops() {
     let table = TestTable::new("dialogue");
-    let mut child = start(&["txn", "apply", &table.0, "--output", "json"]);
+    // A process that another test is about to start holds a copy of each pipe until its program runs.
+    // A pipe without a reader of ours would have that one, but a socket that is shut down has none.
+    let (reader, stdout) = UnixStream::pair().unwrap();
+    let mut child = command(["txn", "apply", &table.0, "--output", "json"])
+        .env("HBASE_TXN_CONNECT", uri())
+        .stdin(Stdio::piped())
+        .stdout(OwnedFd::from(stdout))
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut reader = BufReader::new(reader);
     for number in 1..=3 {
         stdin.write_all(line(number, "v").as_bytes()).unwrap();
         let mut said = String::new();
-        stdout.read_line(&mut said).unwrap();
+        reader.read_line(&mut said).unwrap();
         assert!(
             said.starts_with(&format!("{{\"line\":{number},")) && said.contains("committed"),
             "{said}"
         );
     }
-    drop(stdout);
+    reader.get_ref().shutdown(Shutdown::Both).unwrap();
     stdin.write_all(line(4, "v").as_bytes()).unwrap();
     // Its stdin stays open: the command must not wait for more lines.
     let end = answer(child);
