@@ -102,7 +102,13 @@ impl Committer {
             true => self.commit_by_endpoint(&prepared, deadline).await,
             false => {
                 let admission = self.admission.as_ref();
-                without_endpoint::commit(&self.table, &prepared, admission, deadline).await
+                Box::pin(without_endpoint::commit(
+                    &self.table,
+                    &prepared,
+                    admission,
+                    deadline,
+                ))
+                .await
             }
         };
         match ended {
@@ -122,8 +128,7 @@ impl Committer {
         };
         let mut first = match prepared.claim_of_caller() {
             Some(claim) => {
-                self.read_and_attempt(claim, prepared, &mut seen, sharing, deadline)
-                    .await?
+                Box::pin(self.read_and_attempt(claim, prepared, &mut seen, sharing, deadline)).await?
             }
             None => None,
         };
@@ -142,7 +147,7 @@ impl Committer {
             sharing = Sharing::Alone;
             if let Some(claim) = &prepared.claim {
                 // A copy of the attempt may be in flight and would find the conditions met.
-                let fenced = claim.fence(seen.record.as_ref(), deadline).await;
+                let fenced = Box::pin(claim.fence(seen.record.as_ref(), deadline)).await;
                 match fenced.map_err(unless_settled)? {
                     Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
@@ -151,7 +156,7 @@ impl Committer {
                     Fenced::Found(_) => return Err(settled_elsewhere()),
                 }
             }
-            if let Some(rejection) = self.judge(prepared, &mut seen, deadline).await? {
+            if let Some(rejection) = Box::pin(self.judge(prepared, &mut seen, deadline)).await? {
                 return Ok(Outcome::Rejected(rejection));
             }
             // The obstacle is gone, or was not one of the caller's conditions.
@@ -231,7 +236,7 @@ impl Committer {
                 let group_commit = &admission.group_commit;
                 self.send_shared(group_commit, prepared, attempt, deadline).await
             }
-            _ => self.send(&attempt.into_request(prepared), deadline).await,
+            _ => Box::pin(self.send(&attempt.into_request(prepared), deadline)).await,
         }
     }
 
@@ -244,7 +249,7 @@ impl Committer {
     ) -> Result<Attempt<'a>> {
         let Prepared { group, sequence, .. } = prepared;
         if seen.rows.is_none() && group.conditions.iter().any(is_not_equal) {
-            seen.rows = Some(read::rows_of_conditions(&self.table, group, deadline).await?);
+            seen.rows = Some(Box::pin(read::rows_of_conditions(&self.table, group, deadline)).await?);
         }
         let mut conditions = Vec::new();
         for condition in group.all_conditions() {
@@ -259,7 +264,8 @@ impl Committer {
         let mutations = if let Some(mutations) = as_they_are {
             Cow::Borrowed(mutations)
         } else {
-            let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline).await?;
+            let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline);
+            let newest = Box::pin(newest).await?;
             let stamped = sequence.stamp(newest.now, |row| match newest.by_row.get(row) {
                 Some(found) if all_rows => Stamping::Behind(found.newest),
                 Some(found) => Stamping::IfAhead(found.newest, &found.extent),
@@ -320,7 +326,7 @@ impl Committer {
         let table = self.table.table();
         let region = match table.known_region(first_key) {
             Some(region) => region,
-            None => table.region_of(first_key, deadline).await?.name,
+            None => Box::pin(table.region_of(first_key, deadline)).await?.name,
         };
         let member = attempt.into_member(prepared, deadline);
         group_commit.send(&region, member, self).await

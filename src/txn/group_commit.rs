@@ -208,7 +208,7 @@ impl GroupCommit {
         let deadline = member.deadline;
         if let Some(lane) = self.enter_at_once(region, &member, sender) {
             COALESCED.record(1, || []);
-            let sent = sender.send(&member.into_request(), deadline).await;
+            let sent = Box::pin(sender.send(&member.into_request(), deadline)).await;
             drop(lane);
             return sent;
         }
@@ -222,7 +222,7 @@ impl GroupCommit {
                     limit = deadline.min(limit + PATIENCE);
                     if let Some((lane, member)) = ticket.enter_late(sender) {
                         COALESCED.record(1, || []);
-                        let sent = sender.send(&member.into_request(), deadline).await;
+                        let sent = Box::pin(sender.send(&member.into_request(), deadline)).await;
                         drop(lane);
                         return sent;
                     }

@@ -26,7 +26,7 @@ pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result
         table.watch().reading_ended(deadline).await;
     }
     match table.watch().is_changed() {
-        true => read_again(table, deadline).await,
+        true => Box::pin(read_again(table, deadline)).await,
         false => Ok(()),
     }
 }

@@ -176,7 +176,7 @@ impl Table {
         get.check()
             .map_err(|error| error.at_operation("get").at_table(&self.name))?;
         if get.selection.consistency == Consistency::Timeline {
-            return self.get_timeline(&get).await;
+            return Box::pin(self.get_timeline(&get)).await;
         }
         let operation = lanes::Operation::get(&get);
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);

@@ -172,7 +172,7 @@ impl<'a> Attempts<'a> {
             }
             // If `hbase:meta` itself does not answer, another query to it is useless.
             if let NoLocation::InTransition(_, server, _) = &failure {
-                self.check_table_state(server).await?;
+                Box::pin(self.check_table_state(server)).await?;
             }
             let reason = failure.reason();
             self.pause_or_give_up(failure.into_error(table), Recovery::Wait, reason)
@@ -278,7 +278,7 @@ impl<'a> Attempts<'a> {
         }
         match classification.recovery {
             Recovery::Fail => return Err(self.in_context(error)),
-            _ if unserved => self.check_table_state(&location.server).await?,
+            _ if unserved => Box::pin(self.check_table_state(&location.server)).await?,
             _ => {}
         }
         self.pause_or_give_up(error, classification.recovery, reason)

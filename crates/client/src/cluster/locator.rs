@@ -72,13 +72,25 @@ impl Locator {
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
         if *table == TableName::meta() {
-            return self.catalog.location(deadline).await;
+            return Box::pin(self.catalog.location(deadline)).await;
         }
         if let Some(location) = self.cache.find(table, row) {
             CACHE_HITS.count(|| []);
             return Ok(location);
         }
         CACHE_MISSES.count(|| []);
+        // Boxed, as all that an operation seldom awaits: its future has room for the largest part, and
+        // is moved.
+        Box::pin(self.look_up(table, row, deadline)).await
+    }
+
+    /// Reads the region of the row in `hbase:meta`, and those before it that others wait for.
+    async fn look_up(
+        &self,
+        table: &TableName,
+        row: &Bytes,
+        deadline: Instant,
+    ) -> Result<Arc<RegionLocation>, NoLocation> {
         let source = match self.catalog.reads_replicas() && !self.stale.contains(table, row) {
             true => Source::Any,
             false => Source::Primary,

@@ -176,7 +176,7 @@ impl RpcConnection {
             match self.shared.liveness.check(since) {
                 Check::Again(at) => sleep_until(at).await,
                 Check::Ping => {
-                    self.ping().await;
+                    Box::pin(self.ping()).await;
                 }
                 Check::Silent => return,
             }
@@ -203,7 +203,7 @@ impl RpcConnection {
     /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
     /// or the peer answers a ping.
     pub(super) async fn is_alive(&self) -> bool {
-        self.shared.liveness.silent_for() < IDLE || self.ping().await
+        self.shared.liveness.silent_for() < IDLE || Box::pin(self.ping()).await
     }
 
     async fn exchange(
