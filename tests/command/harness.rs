@@ -5,6 +5,7 @@ use std::{
     fmt::Display,
     future::Future,
     io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Child, Command, Stdio},
     sync::{
         LazyLock,
@@ -83,11 +84,26 @@ pub(crate) fn run_with_input(arguments: &[&str], input: &str) -> Answer {
 
 /// Starts the binary against the cluster, with pipes for all its streams.
 pub(crate) fn start(arguments: &[&str]) -> Child {
+    start_into(arguments, Stdio::piped())
+}
+
+/// Starts the binary against the cluster, with this as its stdout.
+pub(crate) fn start_into(arguments: &[&str], stdout: impl Into<Stdio>) -> Child {
     command(arguments)
         .env("HBASE_TXN_CONNECT", uri())
         .stdin(Stdio::piped())
+        .stdout(stdout)
         .spawn()
         .unwrap()
+}
+
+/// A stdout, and its reader, which ends it by a shutdown.
+///
+/// A process that another test is about to start holds a copy of each pipe until its program runs. So a
+/// pipe may still have a reader after ours was dropped, but a socket that is shut down has none.
+pub(crate) fn stdout_and_reader() -> (OwnedFd, UnixStream) {
+    let (stdout, reader) = UnixStream::pair().unwrap();
+    (stdout.into(), reader)
 }
 
 /// Waits for the end of a run.

@@ -1,12 +1,14 @@
 //! `lock acquire`, `release`, `renew`, `show` and `list`.
 
-use std::{fs::File, time::Duration};
+use std::{fs::File, net::Shutdown, time::Duration};
 
 use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, TestTable, answer, command, run, start, unique_name, uri, with_admin};
+use crate::harness::{
+    Answer, TestTable, answer, run, start, start_into, stdout_and_reader, unique_name, with_admin,
+};
 
 /// A table for locks, of one region.
 pub(crate) fn lock_table(label: &str) -> TestTable {
@@ -493,14 +495,12 @@ fn a_lock_whose_token_can_t_be_told_is_released() {
         let line = [
             "lock", "acquire", &table.0, "a", "--farm", "fra", "--client", "svc", "--output", format,
         ];
-        let full = command(line)
-            .env("HBASE_TXN_CONNECT", uri())
-            .stdout(File::create("/dev/full").unwrap())
-            .spawn();
-        answer(full.unwrap()).refused(1, &["token can't be printed", "No space left", "it is released"]);
-        let mut closed = start(&line);
-        drop(closed.stdout.take());
-        answer(closed).refused(1, &["token can't be printed", "it is released"]);
+        let full = File::create("/dev/full").unwrap();
+        let full = start_into(&line, full);
+        answer(full).refused(1, &["token can't be printed", "No space left", "it is released"]);
+        let (closed, reader) = stdout_and_reader();
+        reader.shutdown(Shutdown::Both).unwrap();
+        answer(start_into(&line, closed)).refused(1, &["token can't be printed", "it is released"]);
         assert_eq!(show(&table, "a")["state"], "free");
     }
 }

@@ -4,11 +4,9 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
     net::Shutdown,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    process::Stdio,
 };
 
-use crate::harness::{TestTable, answer, command, run, run_with_input, start, uri};
+use crate::harness::{TestTable, answer, run, run_with_input, start, start_into, stdout_and_reader};
 
 fn line(row: usize, value: &str) -> String {
     format!(
@@ -37,26 +35,17 @@ fn a_full_disk_is_told_as_one() {
     let table = TestTable::new("full");
     run(&["put", &table.0, "r", "f:q=v"]).done();
     for format in ["table", "json"] {
-        let full = command(["scan", &table.0, "--output", format])
-            .env("HBASE_TXN_CONNECT", uri())
-            .stdout(File::create("/dev/full").unwrap())
-            .spawn();
-        answer(full.unwrap()).refused(1, &["writing to stdout: No space left on device"]);
+        let full = File::create("/dev/full").unwrap();
+        let full = start_into(&["scan", &table.0, "--output", format], full);
+        answer(full).refused(1, &["writing to stdout: No space left on device"]);
     }
 }
 
 #[test]
 fn answers_come_at_once_and_a_load_without_a_reader_stops() {
     let table = TestTable::new("dialogue");
-    // A process that another test is about to start holds a copy of each pipe until its program runs.
-    // A pipe without a reader of ours would have that one, but a socket that is shut down has none.
-    let (reader, stdout) = UnixStream::pair().unwrap();
-    let mut child = command(["txn", "apply", &table.0, "--output", "json"])
-        .env("HBASE_TXN_CONNECT", uri())
-        .stdin(Stdio::piped())
-        .stdout(OwnedFd::from(stdout))
-        .spawn()
-        .unwrap();
+    let (stdout, reader) = stdout_and_reader();
+    let mut child = start_into(&["txn", "apply", &table.0, "--output", "json"], stdout);
     let mut stdin = child.stdin.take().unwrap();
     let mut reader = BufReader::new(reader);
     for number in 1..=3 {
