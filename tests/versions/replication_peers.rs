@@ -38,12 +38,18 @@ async fn peers_are_added_switched_and_removed() {
             assert!(found().await.unwrap().enabled);
         }
         shared.of(&connection).put(put("r", "v")).await.unwrap();
+        for _ in 0..2 {
+            admin.disable_replication_peer(&id).await.unwrap();
+            assert!(!found().await.unwrap().enabled);
+        }
+        // Not while it is enabled: if the server has just begun a log file, a source that ships to a peer
+        // whose configuration changes finds no queue for that file, and the server aborts.
         let mut changed = config.clone().with_namespace("further");
         changed.bandwidth = Some(1 << 20);
         for _ in 0..2 {
             admin.update_replication_peer_config(&id, &changed).await.unwrap();
             let peer = found().await.unwrap();
-            assert_eq!((peer.enabled, &peer.config), (true, &changed));
+            assert_eq!((peer.enabled, &peer.config), (false, &changed));
         }
         let moved = ReplicationPeerConfig::new("127.0.0.1:2:/none").with_endpoint(READS_ONLY);
         let error = admin
@@ -52,10 +58,6 @@ async fn peers_are_added_switched_and_removed() {
             .unwrap_err();
         says(&error, &[&id, "updating"]);
         assert_eq!(found().await.unwrap().config, changed);
-        for _ in 0..2 {
-            admin.disable_replication_peer(&id).await.unwrap();
-            assert!(!found().await.unwrap().enabled);
-        }
         admin.remove_replication_peer(&id).await.unwrap();
         assert_eq!(found().await, None);
         for result in [
