@@ -201,10 +201,11 @@ async fn the_catalog_and_its_namespaces_stay() {
         refused(&error, &["hbase:meta"]);
     }
     // The master refuses a namespace once the changes of its tables have ended, those of other tests.
-    let patient = standalone().config().with_operation_timeout(6 * DEADLINE);
-    let patient = Connection::builder(patient).connect().await.unwrap();
+    let patient = connection.admin().with_operation_timeout(6 * DEADLINE);
     for name in ["default", "hbase"] {
-        let error = patient.admin().delete_namespace(name).await.unwrap_err();
+        let error = within(6 * DEADLINE, patient.delete_namespace(name))
+            .await
+            .unwrap_err();
         refused(&error, &[name]);
         assert_ne!(error.kind(), ClientErrorKind::NamespaceNotFound);
         assert!(admin.namespace_exists(name).await.unwrap());
