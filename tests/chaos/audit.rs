@@ -152,7 +152,7 @@ async fn hanging_server_costs_an_audit_only_its_own_findings() {
     let timeout = Duration::from_secs(10);
     let config = cluster.config().with_operation_timeout(timeout);
     let connection = Connection::builder(config).connect().await.unwrap();
-    let hung = cluster.hang(server);
+    let hung = cluster.hang(server).await;
     let began = Instant::now();
     let names = [table.name().clone(), other.name().clone()];
     let (found, audit) = join(

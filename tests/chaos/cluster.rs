@@ -1,7 +1,8 @@
 //! The clusters that the tests break, each used by one test at a time.
 
 use std::{
-    env,
+    env, fs,
+    path::Path,
     sync::{LazyLock, Mutex},
     time::Duration,
 };
@@ -51,11 +52,29 @@ pub(crate) const QUALIFIER: &str = "q";
 pub(crate) struct Stopped(Pid);
 
 impl Stopped {
-    pub(crate) fn new(pid: i32) -> Self {
-        let pid = Pid::from_raw(pid).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
-        Self(pid)
+    /// Stops a process, and waits until all of its threads have stopped. On a busy machine, others go
+    /// on until the one that gets the signal runs.
+    pub(crate) async fn new(pid: i32) -> Self {
+        let stopped = Self(Pid::from_raw(pid).unwrap());
+        kill_process(stopped.0, Signal::STOP).unwrap();
+        until("stopped process", PATIENCE, async || {
+            let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            threads
+                .all(|thread| has_stopped(&thread.unwrap().path().join("stat")))
+                .then_some(())
+        })
+        .await;
+        stopped
     }
+}
+
+/// Reads whether a thread has stopped. One that has ended meanwhile has.
+fn has_stopped(stat: &Path) -> bool {
+    fs::read_to_string(stat).map_or(true, |stat| {
+        // The state follows the name, which is in brackets and may have any character.
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }
 
 impl Drop for Stopped {
@@ -141,13 +160,13 @@ impl TestCluster {
     }
 
     /// Stops the process of a region server until the result is dropped.
-    pub(crate) fn hang(&self, server: u16) -> Stopped {
-        Stopped::new(self.pid(server))
+    pub(crate) async fn hang(&self, server: u16) -> Stopped {
+        Stopped::new(self.pid(server)).await
     }
 
     /// Stops the process that stores the files of all servers until the result is dropped.
-    pub(crate) fn hang_data_node(&self) -> Stopped {
-        Stopped::new(self.local.status().unwrap().pids["datanode"])
+    pub(crate) async fn hang_data_node(&self) -> Stopped {
+        Stopped::new(self.local.status().unwrap().pids["datanode"]).await
     }
 
     /// Returns the port of a region server.

@@ -74,7 +74,7 @@ async fn regions_are_found_while_the_server_of_meta_hangs() {
     .await;
 
     let server = (1..=3).find(|server| cluster.port(*server) == primary).unwrap();
-    let hung = cluster.hang(server);
+    let hung = cluster.hang(server).await;
     for mode in [MetaReplicaMode::HedgedRead, MetaReplicaMode::LoadBalance] {
         let table = connect(&cluster, mode).await.table(&name).unwrap();
         let began = Instant::now();

@@ -63,7 +63,7 @@ async fn replicas_answer_while_the_server_of_the_primary_hangs() {
     let server = (1..=3)
         .find(|server| cluster.port(*server) == primary.port)
         .unwrap();
-    let hung = cluster.hang(server);
+    let hung = cluster.hang(server).await;
     let began = Instant::now();
     for _ in 0..20 {
         let row = table.get(timeline(ROWS[0])).await.unwrap().unwrap();

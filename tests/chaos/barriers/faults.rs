@@ -151,7 +151,7 @@ async fn arrival_that_the_log_holds_up_past_the_limit_opens_the_generation_for_a
 
     // The server finds the conditions of the last arrival true, and cannot write its log until the
     // first arrival has expired.
-    let data_node = rig.cluster.hang_data_node();
+    let data_node = rig.cluster.hang_data_node().await;
     let late = tokio::spawn({
         let barrier = barrier.clone();
         async move { barrier.arrive_and_wait("late", PATIENCE).await.unwrap() }

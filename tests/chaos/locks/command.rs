@@ -60,7 +60,7 @@ async fn lock_run_ends_its_program_before_the_lease_on_silence() {
     // Until the process is stopped the lease may be renewed, and so last longer.
     let holder = locks.show(Level::Dc, ID).await.unwrap().holder.unwrap();
     let end = holder.since + holder.lease.unwrap();
-    let stopped = Stopped::new(status.pids["standalone"]);
+    let stopped = Stopped::new(status.pids["standalone"]).await;
 
     assert_eq!(line().await, "told");
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
