@@ -4,7 +4,7 @@
 //! flight can be: each earlier attempt was either refused before it was applied, or answered that a
 //! condition does not hold, and was fenced off if it leaves a record.
 
-use std::{borrow::Cow, collections::HashMap, pin::pin, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -12,7 +12,7 @@ use hbase_client::{
     low_level::{CallerSpan, Check, Pauses, TableCalls, condition, pb},
 };
 use prost::Message;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     admission::{Admission, Sharing},
@@ -37,6 +37,10 @@ use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     observe::ObservedCommit,
 };
+
+/// How long the first attempt under a caller's id may take before the record is read beside it. An
+/// abort that another process writes in this time counts as one from before the commit.
+const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// The contents of one request.
 struct Attempt<'a> {
@@ -170,9 +174,10 @@ impl Committer {
         }
     }
 
-    /// Reads the record of a caller's id, and meanwhile makes the first attempt, under the condition
-    /// that there is no record. Returns whether the attempt was applied, or `None` if it was not and
-    /// can't be: there is a record, which is in `seen` then.
+    /// Makes the first attempt under a caller's id, under the condition that there is no record. Reads
+    /// the record if the attempt was not applied, or meanwhile if it is not answered at once. Returns
+    /// whether the attempt was applied, or `None` if it was not and can't be: there is a record, which
+    /// is in `seen` then.
     ///
     /// The read distinguishes an earlier abort from one that another process writes during the
     /// attempt.
@@ -190,18 +195,23 @@ impl Committer {
             return Ok(None);
         }
         let mut unread = Seen::default();
-        let mut read = pin!(claim.read(deadline));
         let mut attempt = pin!(self.attempt(prepared, &mut unread, sharing, deadline));
-        let (read, attempt) = tokio::select! {
-            biased;
-            read = &mut read => match read {
-                Ok(None) => (read, attempt.await),
-                Err(error) if error.kind() != ErrorKind::IdReused => (Err(error), attempt.await),
-                found => (found, Ok(false)),
-            },
-            attempt = &mut attempt => match attempt {
-                Ok(true) => return Ok(Some(true)),
-                attempt => (read.await, attempt),
+        let at_once = timeout(AT_ONCE, &mut attempt).await;
+        let mut read = pin!(claim.read(deadline));
+        let (read, attempt) = match at_once {
+            Ok(Ok(true)) => return Ok(Some(true)),
+            Ok(attempt) => (read.await, attempt),
+            Err(_) => tokio::select! {
+                biased;
+                read = &mut read => match read {
+                    Ok(None) => (read, attempt.await),
+                    Err(error) if error.kind() != ErrorKind::IdReused => (Err(error), attempt.await),
+                    found => (found, Ok(false)),
+                },
+                attempt = &mut attempt => match attempt {
+                    Ok(true) => return Ok(Some(true)),
+                    attempt => (read.await, attempt),
+                },
             },
         };
         match (read, attempt) {

@@ -39,15 +39,23 @@ async fn a_lost_answer_is_sent_again_and_applied_once() {
     .into_iter()
     .enumerate()
     {
-        let (partition, id) = (PARTITIONS[number % 3], id(format!("again-{number}")));
-        rig.proxy.once(COMMIT, action);
-        let outcome = transaction(&rig.table, LONG, partition, &id).commit().await;
-        assert!(
-            outcome.is_committed() && !is_replayed(&outcome),
-            "{action:?}: {outcome}"
-        );
-        rig.all_arrived().await;
-        assert_eq!(rig.applied(partition, &id).await, 1, "{action:?}");
+        let partition = PARTITIONS[number % 3];
+        // The record of a caller's id is read beside the attempt, that of a generated id is not.
+        for is_generated in [true, false] {
+            let id = id(format!("again-{number}-{is_generated}"));
+            let transaction = match is_generated {
+                true => bare(&rig.table, LONG, partition, &id).recorded(),
+                false => transaction(&rig.table, LONG, partition, &id),
+            };
+            rig.proxy.once(COMMIT, action);
+            let outcome = transaction.commit().await;
+            assert!(
+                outcome.is_committed() && !is_replayed(&outcome),
+                "{action:?}: {outcome}"
+            );
+            rig.all_arrived().await;
+            assert_eq!(rig.applied(partition, &id).await, 1, "{action:?}");
+        }
     }
     // The same without a record: the caller can only send it again.
     let twice = id("bare");
@@ -71,10 +79,7 @@ async fn lost_answer_is_settled_by_the_handle_and_by_the_id() {
     ] {
         for partition in PARTITIONS {
             let id = id(name);
-            rig.proxy.rule(move |request| match request.method == COMMIT {
-                true => action,
-                false => Action::Pass,
-            });
+            rig.lose(action);
             let unsettled = unknown(transaction(&rig.table, BRIEF, partition, &id).commit().await);
             rig.proxy.pass_all();
             assert_eq!(unsettled.id(), Some(&id));
@@ -175,7 +180,7 @@ async fn new_process_learns_a_replay_by_the_record_alone() {
     };
     for partition in PARTITIONS {
         let (first, second) = (id("first"), id("second"));
-        rig.proxy.once(COMMIT, Action::DropAnswer);
+        rig.lose(Action::DropAnswer);
         let _ = unknown(claim(&rig.table, BRIEF, partition, &first).commit().await);
         let connection = rig.cluster.connect().await;
         let table = PartitionedTable::open(&connection, rig.table.name().clone())

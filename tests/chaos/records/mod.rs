@@ -31,7 +31,7 @@ use hbase_txn::{
 use crate::{
     cluster::{PATIENCE, TestCluster, create_table_as, drop_table, until},
     lost_answers::ledger::{MARKS, number},
-    proxy::Proxy,
+    proxy::{Action, Proxy},
     settings::{Settings, is_long},
 };
 
@@ -127,6 +127,16 @@ impl Rig {
             .unwrap();
         row.and_then(|row| row.cells().first().map(|cell| number(&cell.value)))
             .unwrap_or(0)
+    }
+
+    /// Applies this fault to all transactions of the client behind the proxy, and loses the reads of
+    /// their records.
+    fn lose(&self, action: Action) {
+        self.proxy.rule(move |request| match request.method.as_str() {
+            COMMIT => action,
+            "Get" => Action::DropRequest,
+            _ => Action::Pass,
+        });
     }
 
     /// Waits until no request is in flight.

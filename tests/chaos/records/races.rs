@@ -54,13 +54,13 @@ async fn settling_during_a_commit_gives_both_the_truth() {
     let (mut committed, mut aborted) = (0, 0);
     let mut rng = rig.settings.rng(1);
     for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
-        // A commit reads the record, and is slow to arrive; the fence comes before, between or after.
+        // A commit is slow to arrive, and reads the record meanwhile; the fence comes before, between or after.
         rig.proxy.rule(|request| match request.method.as_str() {
-            "ExecService" => Action::DelayRequest(Duration::from_millis(15)),
+            "ExecService" => Action::DelayRequest(Duration::from_millis(60)),
             _ => Action::Pass,
         });
         let head_starts: Vec<_> = (0..AT_ONCE)
-            .map(|_| Duration::from_millis(rng.u64(..30)))
+            .map(|_| Duration::from_millis(rng.u64(..90)))
             .collect();
         let races = (0..AT_ONCE).map(async |number| {
             let (partition, id) = (PARTITIONS[number % 3], id(format!("race-{round}-{number}")));
@@ -76,7 +76,7 @@ async fn settling_during_a_commit_gives_both_the_truth() {
             let applied = rig.applied(partition, &id).await;
             let recorded = rig.other.outcome(partition, &id).await.unwrap();
             match outcome {
-                // If the fence came first, the commit has read it, and was sent after it.
+                // If the fence came first, the commit has read it, and was sent again after it.
                 Outcome::Committed(_) => assert_eq!((applied, recorded), (1, Recorded::Committed)),
                 Outcome::Aborted(error) => {
                     assert_eq!((applied, recorded), (0, Recorded::Aborted), "{error}");

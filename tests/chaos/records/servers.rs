@@ -12,7 +12,8 @@ use bytes::Bytes;
 use hbase_txn::{ErrorKind, Increment, Outcome, Recorded, ServerName, Settled, TransactionId};
 
 use super::{
-    BRIEF, COMMIT, LONG, MARKS, PARTITIONS, Rig, id, is_replayed, marks_row, settled, transaction, unknown,
+    BRIEF, COMMIT, LONG, MARKS, PARTITIONS, Rig, bare, id, is_replayed, marks_row, settled, transaction,
+    unknown,
 };
 use crate::{
     cluster::{PATIENCE, until},
@@ -137,7 +138,8 @@ async fn lost_answer_stays_unknown_when_the_new_server_refuses() {
         .await;
         shuffler.move_region_of(partition.as_bytes()).await;
     };
-    let commit = transaction(&rig.table, LONG, partition, &id).commit();
+    // A record of the caller's id would be read beside the attempt.
+    let commit = bare(&rig.table, LONG, partition, &id).recorded().commit();
     let (outcome, ()) = tokio::join!(commit, moving);
     rig.proxy.pass_all();
     assert!(was_refused.load(Ordering::SeqCst), "no other server was asked");
