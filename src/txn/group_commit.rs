@@ -23,6 +23,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use hbase_client::{Durability, Effect, low_level::CallerSpan};
 use tokio::{
     runtime::Handle,
@@ -146,11 +147,19 @@ struct Waiting {
     answer: oneshot::Sender<Result<bool>>,
 }
 
+/// How a transaction begins.
+enum Entered {
+    /// With a call of its own.
+    Alone(BoxFuture<'static, Result<bool>>),
+    Queued(Ticket),
+}
+
 /// A transaction's place in the queue of its region. Dropping it leaves the queue.
 struct Ticket {
     group: Arc<GroupCommit>,
     region: Bytes,
     number: u64,
+    answer: oneshot::Receiver<Result<bool>>,
 }
 
 /// A call in flight. Dropping it lets the next ones begin.
@@ -206,25 +215,18 @@ impl GroupCommit {
         sender: &impl SendRequest,
     ) -> Result<bool> {
         let deadline = member.deadline;
-        if let Some(lane) = self.enter_at_once(region, &member, sender) {
-            COALESCED.record(1, || []);
-            let sent = Box::pin(sender.send(&member.into_request(), deadline)).await;
-            drop(lane);
-            return sent;
-        }
-        let (ticket, mut answer) = self.queue(region, member);
-        self.begin_calls(region, sender);
+        let mut ticket = match self.enter(region, member, sender) {
+            Entered::Alone(call) => return call.await,
+            Entered::Queued(ticket) => ticket,
+        };
         let mut limit = deadline.min(Instant::now() + PATIENCE);
         loop {
-            match timeout_at(limit, &mut answer).await {
+            match timeout_at(limit, &mut ticket.answer).await {
                 Ok(answer) => return answer.unwrap_or_else(|_| Err(lost())),
                 Err(_) if limit < deadline => {
                     limit = deadline.min(limit + PATIENCE);
-                    if let Some((lane, member)) = ticket.enter_late(sender) {
-                        COALESCED.record(1, || []);
-                        let sent = Box::pin(sender.send(&member.into_request(), deadline)).await;
-                        drop(lane);
-                        return sent;
+                    if let Some(call) = ticket.enter_late(sender) {
+                        return call.await;
                     }
                 }
                 Err(_) if ticket.leave().is_some() => return Err(not_sent()),
@@ -238,41 +240,36 @@ impl GroupCommit {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call of one transaction, unless it has to wait.
-    fn enter_at_once<S: SendRequest>(
-        self: &Arc<Self>,
-        region: &Bytes,
-        member: &Member,
-        sender: &S,
-    ) -> Option<Lane<S>> {
+    /// Begins a call of one transaction, or puts it into the queue if it has to wait.
+    fn enter<S: SendRequest>(self: &Arc<Self>, region: &Bytes, member: Member, sender: &S) -> Entered {
         let mut regions = self.regions();
-        let calls = regions.of.entry(region.clone()).or_default();
-        let is_free =
-            calls.waiting.is_empty() && calls.has_lane(Some(member)) && calls.are_free(member.all_rows());
-        is_free.then(|| {
-            calls.begin(member);
-            self.lane(region, member.all_rows().collect(), sender)
-        })
-    }
-
-    fn queue(self: &Arc<Self>, region: &Bytes, member: Member) -> (Ticket, oneshot::Receiver<Result<bool>>) {
+        let Regions { of, next_ticket } = &mut *regions;
+        let calls = of.entry(region.clone()).or_default();
+        if calls.waiting.is_empty() && calls.has_lane(Some(&member)) && calls.are_free(member.all_rows()) {
+            calls.begin(&member);
+            let lane = self.lane(region, member.all_rows().collect(), sender);
+            return Entered::Alone(lane.send(member));
+        }
+        let number = *next_ticket;
+        *next_ticket += 1;
         let (answer, receiver) = oneshot::channel();
-        let mut regions = self.regions();
-        let number = regions.next_ticket;
-        regions.next_ticket += 1;
         let waiting = Waiting {
             member,
             alone: false,
             answer,
         };
-        let calls = regions.of.entry(region.clone()).or_default();
         calls.waiting.insert(number, waiting);
-        let ticket = Ticket {
+        let may_begin = calls.has_lane(None);
+        drop(regions);
+        if may_begin {
+            self.begin_calls(region, sender);
+        }
+        Entered::Queued(Ticket {
             group: Arc::clone(self),
             region: region.clone(),
             number,
-        };
-        (ticket, receiver)
+            answer: receiver,
+        })
     }
 
     /// Begins calls as long as lanes are free and transactions wait that may go.
@@ -448,7 +445,7 @@ impl Ticket {
 
     /// Begins a call of its own although all lanes are taken, unless it has rows of calls in flight
     /// or of transactions that wait before it.
-    fn enter_late<S: SendRequest>(&self, sender: &S) -> Option<(Lane<S>, Member)> {
+    fn enter_late<S: SendRequest>(&self, sender: &S) -> Option<BoxFuture<'static, Result<bool>>> {
         let mut regions = self.group.regions();
         let calls = regions.of.get_mut(&self.region)?;
         let member = &calls.waiting.get(&self.number)?.member;
@@ -462,13 +459,16 @@ impl Ticket {
         let Waiting { member, .. } = calls.waiting.remove(&self.number)?;
         calls.begin(&member);
         let rows = member.all_rows().collect();
-        Some((self.group.lane(&self.region, rows, sender), member))
+        Some(self.group.lane(&self.region, rows, sender).send(member))
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.leave();
+        // One that was answered has left the queue.
+        if !self.answer.is_terminated() {
+            self.leave();
+        }
     }
 }
 
@@ -482,6 +482,13 @@ impl Regions {
 }
 
 impl<S: SendRequest> Lane<S> {
+    /// Sends a transaction in a call of its own.
+    fn send(self, member: Member) -> BoxFuture<'static, Result<bool>> {
+        COALESCED.record(1, || []);
+        let deadline = member.deadline;
+        Box::pin(async move { self.sender.send(&member.into_request(), deadline).await })
+    }
+
     /// Puts transactions back into the queue, each for a call of its own.
     fn send_back(&self, members: Vec<(u64, Waiting)>) {
         let mut regions = self.group.regions();
