@@ -385,7 +385,9 @@ impl PartitionedTable {
     /// Settles a transaction by its id, from any process: returns whether it was applied. If it was
     /// not, ensures that no attempt in flight can be applied any more.
     ///
-    /// A process that is still committing the transaction gets `Aborted`. The answer is right for
+    /// A process that is still committing the transaction gets `Aborted`. A commit under the caller's
+    /// id reads the record 20 ms after its first attempt was sent, if there is no answer; until then
+    /// it counts as a later commit, and may be applied. The answer is right for
     /// transactions that were first sent within the table's replay window. An id that this library
     /// generated contains its creation time and is refused after the window. For any other id, the
     /// result after the window is [`NotApplied`](Settled::NotApplied) even if the transaction was
