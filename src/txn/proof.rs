@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_client::{
-    Durability, Get, Increment, Partition, Put, ServerName,
+    Durability, Effect, Get, Increment, Partition, Put, ServerName,
     low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, TableCalls},
 };
 use tokio::time::Instant;
@@ -87,7 +87,9 @@ pub(super) async fn time_at(
     deadline: Instant,
 ) -> Result<u64> {
     if table.terms().replay_window.is_some() && !table.servers().has_compared_clock(server) {
-        compare_clocks(table, partition, deadline).await?;
+        let compared = compare_clocks(table, partition, deadline).await;
+        // It may have written its own cell, and nothing of the caller.
+        compared.map_err(|error| error.with_effect(Effect::None))?;
     }
     Ok(table.servers().now_at(server))
 }

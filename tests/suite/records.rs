@@ -307,6 +307,32 @@ async fn operations_on_one_cell_act_in_sequence() {
 }
 
 #[tokio::test]
+async fn lost_comparison_of_clocks_leaves_no_outcome_unknown() {
+    let (proxy, shared) = (Proxy::new(), TABLE.get().await);
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
+    let table = shared
+        .open(&connection)
+        .await
+        .with_operation_timeout(Duration::from_secs(1));
+    // The deletion and the put need timestamps of the server's clock.
+    let commit = async || {
+        let transaction = table.transaction("clo").delete(Delete::new("cloa"));
+        transaction.put(put("cloa", "new")).commit().await
+    };
+    proxy.rule(|request| match request.method == "Multi" {
+        true => Action::DropAnswer,
+        false => Action::Pass,
+    });
+    let attempts = proxy.requests("ExecService");
+    let outcome = commit().await;
+    assert_eq!(outcome.name(), "aborted");
+    says(outcome.error().unwrap(), &["comparing clocks", "no answer"]);
+    assert_eq!(proxy.requests("ExecService"), attempts);
+    proxy.pass_all();
+    assert!(commit().await.is_committed());
+}
+
+#[tokio::test]
 async fn id_older_than_the_replay_window_is_not_called_unapplied() {
     let connection = connect().await;
     let shared = TABLE.get().await;
