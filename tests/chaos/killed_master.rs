@@ -1,10 +1,10 @@
 //! The master is killed while it executes procedures, and decommissioned servers.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
 use hbase_client::Error;
-use hbase_txn::{ClientErrorKind, Connection, FamilyDescriptor, TableDescriptor, TableName};
+use hbase_txn::{ClientErrorKind, Connection, FamilyDescriptor, Get, TableDescriptor, TableName};
 use tokio::time::sleep;
 
 use crate::{
@@ -13,14 +13,17 @@ use crate::{
 };
 
 const TABLES: usize = 4;
-/// The number of rounds that a master may spoil.
-const STUCK_ROUNDS: u32 = 2;
+/// The number of rounds that a late report may spoil.
+const STUCK_ROUNDS: u32 = 4;
+/// The deadline of a change; most take 20 s with a restart.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A procedure is stored before its call is answered, and the next master continues it.
 ///
-/// A master of 2.6.4 that is killed at a bad moment leaves, rarely, transitions of regions that its
-/// successor does not finish in minutes. Then the client must report just that. The next restart
-/// ends them.
+/// A region server of 2.6.4 that opens or closes a region while no master runs repeats its report
+/// thousands of times a second; a master that is starting then lets it wait 200 s, as the pause grows with
+/// the repetitions. That takes longer than the deadline here. The client must report just that, and the
+/// end of that server ends the wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn procedures_are_followed_across_a_restart_of_the_master() {
     let settings = Settings::of("killed_master");
@@ -60,7 +63,7 @@ async fn procedures_are_followed_across_a_restart_of_the_master() {
                 let text = error.to_string();
                 assert!(text.contains("the master has not finished in time"), "{text}");
             }
-            cluster.restart_master().await;
+            end_transitions(&cluster, &connection).await;
         }
         for name in names {
             admin.await_table_procedures(&name).await.unwrap();
@@ -73,9 +76,27 @@ async fn procedures_are_followed_across_a_restart_of_the_master() {
     }
 }
 
+/// Restarts the servers of all regions in transition.
+async fn end_transitions(cluster: &TestCluster, connection: &Connection) {
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let meta = connection.table("hbase:meta").unwrap();
+    let mut ports = BTreeSet::<u16>::new();
+    for stuck in admin.cluster_info().await.unwrap().regions_in_transition {
+        let row = meta.get(Get::new(stuck.region.name)).await.unwrap().unwrap();
+        // Host, port and start.
+        let server = String::from_utf8_lossy(row.value("info", "sn").unwrap()).into_owned();
+        println!("a region is {} at {server}", stuck.state);
+        ports.insert(server.split(',').nth(1).unwrap().parse().unwrap());
+    }
+    for server in (1..=3).filter(|server| ports.contains(&cluster.port(*server))) {
+        cluster.kill(server).await;
+        cluster.start(server).await;
+    }
+}
+
 /// Changes a table by four procedures.
 async fn change(connection: &Connection, table: &TableName) -> Result<(), Error> {
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = connection.admin().with_operation_timeout(DEADLINE);
     let descriptor = TableDescriptor::from(table.clone()).with_family(FamilyDescriptor::new(FAMILY));
     let split_keys: Vec<_> = (1..8).map(|key| format!("{key}").into()).collect();
     admin.create_table(&descriptor, &split_keys).await?;

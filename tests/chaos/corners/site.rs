@@ -72,7 +72,7 @@ impl Site {
         }
     }
 
-    fn tables(&self) -> [&TableName; 3] {
+    pub(super) fn tables(&self) -> [&TableName; 3] {
         let clean = &self.clean;
         [clean.data.name(), clean.locks.table(), clean.latches.table()]
     }

@@ -1,6 +1,12 @@
 //! Random faults.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use fastrand::Rng;
 use futures::future::join_all;
@@ -8,7 +14,7 @@ use hbase_txn::{Get, Row, Scan, ServiceKind};
 
 use super::{COMMIT, Rig};
 use crate::{
-    cluster::{PATIENCE, drop_table},
+    cluster::{PATIENCE, drop_table, until},
     history::{Told, text},
     proxy::Action,
     settings::Settings,
@@ -90,8 +96,16 @@ async fn transactions_match_their_outcomes_under_any_fault() {
         .await
         .unwrap();
     let mut rng = settings.rng(2);
+    let lost = Arc::new(AtomicBool::new(false));
+    let has_lost = Arc::clone(&lost);
     rig.proxy.rule(move |request| match request.service {
-        ServiceKind::Client if rng.u8(..100) < 4 => fault(&mut rng),
+        ServiceKind::Client if rng.u8(..100) < 4 => {
+            let fault = fault(&mut rng);
+            if request.method == COMMIT && fault == Action::DropAnswer {
+                has_lost.store(true, Ordering::Relaxed);
+            }
+            fault
+        }
         _ => Action::Pass,
     });
     let mut workload = Workload::start(
@@ -110,12 +124,19 @@ async fn transactions_match_their_outcomes_under_any_fault() {
     workload
         .goes_on(250 * settings.rounds as usize, PATIENCE * settings.rounds)
         .await;
+    until("lost answer of a commit", PATIENCE, async || {
+        lost.load(Ordering::Relaxed).then_some(())
+    })
+    .await;
     let done = workload.stop().await;
     rig.proxy.pass_all();
     let sent = rig.proxy.requests(COMMIT);
     println!("{TEST}: {sent} requests, {} connections", rig.proxy.dialled());
     done.history.check(TEST, rig.table.table()).await;
-    assert!(done.history.count(Told::Unknown) > 0, "no fault hit a commit");
+    assert!(
+        done.history.count(Told::Unknown) > 0,
+        "a lost answer was reported as known"
+    );
     rig.still_works().await;
     rig.end().await;
 }
