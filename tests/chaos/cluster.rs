@@ -28,7 +28,6 @@ static FREE: LazyLock<Free> = LazyLock::new(|| {
     let names: Vec<_> = names.split(',').map(str::to_owned).collect();
     Free {
         turns: Semaphore::new(names.len()),
-        clusters: names.len().try_into().unwrap(),
         names: Mutex::new(names),
     }
 });
@@ -36,7 +35,6 @@ static FREE: LazyLock<Free> = LazyLock::new(|| {
 struct Free {
     /// One permit for each name.
     turns: Semaphore,
-    clusters: u32,
     names: Mutex<Vec<String>>,
 }
 
@@ -86,7 +84,7 @@ impl Drop for Stopped {
 /// A local cluster with several region servers, in exclusive use until this is dropped.
 pub(crate) struct TestCluster {
     local: LocalCluster,
-    _turns: SemaphorePermit<'static>,
+    _turn: SemaphorePermit<'static>,
 }
 
 impl Drop for TestCluster {
@@ -98,19 +96,10 @@ impl Drop for TestCluster {
 impl TestCluster {
     /// Waits for exclusive use, and restarts servers that an earlier test has killed.
     pub(crate) async fn take() -> Self {
-        Self::with_turns(1).await
-    }
-
-    /// Waits until no other test runs, for a test that counts what its process has open.
-    pub(crate) async fn take_alone() -> Self {
-        Self::with_turns(FREE.clusters).await
-    }
-
-    async fn with_turns(turns: u32) -> Self {
-        let turns = FREE.turns.acquire_many(turns).await.unwrap();
+        let turn = FREE.turns.acquire().await.unwrap();
         let name = FREE.names.lock().unwrap().pop().unwrap();
         let local = LocalCluster::new(&name).expect(NONE).with_timeout(PATIENCE);
-        let cluster = Self { local, _turns: turns };
+        let cluster = Self { local, _turn: turn };
         let state = cluster.local.status().expect(NONE).state;
         assert!(state.is_running(), "{NONE} ({name} is {})", state.as_str());
         if state == ClusterState::Degraded {
@@ -167,6 +156,11 @@ impl TestCluster {
     /// Stops the process that stores the files of all servers until the result is dropped.
     pub(crate) async fn hang_data_node(&self) -> Stopped {
         Stopped::new(self.local.status().unwrap().pids["datanode"]).await
+    }
+
+    /// Returns the ports of all servers.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.local.status().unwrap().ports.into_values().collect()
     }
 
     /// Returns the port of a region server.
