@@ -246,9 +246,7 @@ impl GroupCommit {
         let Regions { of, next_ticket } = &mut *regions;
         let calls = of.entry(region.clone()).or_default();
         if calls.waiting.is_empty() && calls.has_lane(Some(&member)) && calls.are_free(member.all_rows()) {
-            calls.begin(&member);
-            let lane = self.lane(region, member.all_rows().collect(), sender);
-            return Entered::Alone(lane.send(member));
+            return Entered::Alone(self.begin_alone(region, calls, member, sender));
         }
         let number = *next_ticket;
         *next_ticket += 1;
@@ -270,6 +268,20 @@ impl GroupCommit {
             number,
             answer: receiver,
         })
+    }
+
+    /// Begins a call of one transaction.
+    fn begin_alone<S: SendRequest>(
+        self: &Arc<Self>,
+        region: &Bytes,
+        calls: &mut RegionCalls,
+        member: Member,
+        sender: &S,
+    ) -> BoxFuture<'static, Result<bool>> {
+        calls.in_flight += 1;
+        calls.rows.extend(member.all_rows());
+        let lane = self.lane(region, member.all_rows().collect(), sender);
+        lane.send(member)
     }
 
     /// Begins calls as long as lanes are free and transactions wait that may go.
@@ -326,11 +338,6 @@ impl RegionCalls {
             mutations >= WORTH_A_CALL
         };
         are_few || is_alone || waiting.chain(arriving).any(&mut is_worth_a_call)
-    }
-
-    fn begin(&mut self, member: &Member) {
-        self.in_flight += 1;
-        self.rows.extend(member.all_rows());
     }
 
     /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
@@ -457,9 +464,7 @@ impl Ticket {
             return None;
         }
         let Waiting { member, .. } = calls.waiting.remove(&self.number)?;
-        calls.begin(&member);
-        let rows = member.all_rows().collect();
-        Some(self.group.lane(&self.region, rows, sender).send(member))
+        Some(self.group.begin_alone(&self.region, calls, member, sender))
     }
 }
 

@@ -56,7 +56,7 @@ async fn settling_during_a_commit_gives_both_the_truth() {
     for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
         // A commit is slow to arrive, and reads the record meanwhile; the fence comes before, between or after.
         rig.proxy.rule(|request| match request.method.as_str() {
-            "ExecService" => Action::DelayRequest(Duration::from_millis(60)),
+            COMMIT => Action::DelayRequest(Duration::from_millis(60)),
             _ => Action::Pass,
         });
         let head_starts: Vec<_> = (0..AT_ONCE)
