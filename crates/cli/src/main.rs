@@ -20,11 +20,16 @@ mod progress;
 mod style;
 mod values;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 
 use self::{args::Arguments, exit::Exit};
+
+/// How long the end waits for threads, which takes them a few milliseconds. The exit of the process ends the
+/// Kerberos library, which aborts the process if a thread still uses it. A read of stdin may block
+/// for longer.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -33,8 +38,7 @@ fn main() -> ExitCode {
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(arguments.run());
-            // Does not wait for a blocked read of stdin.
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(LAST_MOMENT);
             done
         }
         Err(error) => Err(exit::Failure::from(error)),
