@@ -310,12 +310,9 @@ async fn operations_on_one_cell_act_in_sequence() {
 async fn lost_comparison_of_clocks_leaves_no_outcome_unknown() {
     let (proxy, shared) = (Proxy::new(), TABLE.get().await);
     let connection = connect_by(proxy.clone(), standalone().config()).await;
-    let table = shared
-        .open(&connection)
-        .await
-        .with_operation_timeout(Duration::from_secs(1));
+    let table = shared.open(&connection).await;
     // The deletion and the put need timestamps of the server's clock.
-    let commit = async || {
+    let commit = async |table: &PartitionedTable| {
         let transaction = table.transaction("clo").delete(Delete::new("cloa"));
         transaction.put(put("cloa", "new")).commit().await
     };
@@ -324,12 +321,13 @@ async fn lost_comparison_of_clocks_leaves_no_outcome_unknown() {
         false => Action::Pass,
     });
     let attempts = proxy.requests("ExecService");
-    let outcome = commit().await;
+    let brief = table.clone().with_operation_timeout(Duration::from_secs(3));
+    let outcome = commit(&brief).await;
     assert_eq!(outcome.name(), "aborted");
     says(outcome.error().unwrap(), &["comparing clocks", "no answer"]);
     assert_eq!(proxy.requests("ExecService"), attempts);
     proxy.pass_all();
-    assert!(commit().await.is_committed());
+    assert!(commit(&table).await.is_committed());
 }
 
 #[tokio::test]

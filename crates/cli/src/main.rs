@@ -26,9 +26,8 @@ use clap::Parser;
 
 use self::{args::Arguments, exit::Exit};
 
-/// How long the end waits for threads, which takes them a few milliseconds. The exit of the process ends the
-/// Kerberos library, which aborts the process if a thread still uses it. A read of stdin may block
-/// for longer.
+/// How long the exit waits for the threads, which end within milliseconds unless they read stdin. The exit
+/// of the process ends the Kerberos library too, which aborts the process if a thread still uses it.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {

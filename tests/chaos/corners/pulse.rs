@@ -23,27 +23,26 @@ pub(super) struct Pulse {
 }
 
 struct Beats {
-    /// The begin of the reads that are not answered yet, or of the next ones.
+    /// The begin of the last reads.
     began: Instant,
-    /// The ends of those that took too long.
-    stalls: Vec<Instant>,
+    /// The end of the last ones that took too long.
+    stalled: Option<Instant>,
 }
 
 impl Pulse {
     pub(super) fn of(tables: Vec<Table>) -> Self {
         let beats = Arc::new(Mutex::new(Beats {
             began: Instant::now(),
-            stalls: Vec::new(),
+            stalled: None,
         }));
         let shared = Arc::clone(&beats);
         let task = tokio::spawn(async move {
             loop {
                 let began = Instant::now();
                 shared.lock().unwrap().began = began;
-                // A read that fails has taken longer than a stall.
                 join_all(tables.iter().map(|table| table.get(Get::new("pulse")))).await;
                 if began.elapsed() > STALL {
-                    shared.lock().unwrap().stalls.push(Instant::now());
+                    shared.lock().unwrap().stalled = Some(Instant::now());
                 }
                 sleep(PAUSE).await;
             }
@@ -54,7 +53,7 @@ impl Pulse {
     /// Returns whether the cluster, or this machine, was too slow at a time since then.
     pub(super) fn stalled_since(&self, then: Instant) -> bool {
         let beats = self.beats.lock().unwrap();
-        beats.began.elapsed() > STALL + PAUSE || beats.stalls.last().is_some_and(|end| *end > then)
+        beats.began.elapsed() > STALL + PAUSE || beats.stalled.is_some_and(|end| end > then)
     }
 }
 
