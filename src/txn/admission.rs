@@ -11,11 +11,13 @@
 //! the caller's deadline.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     fmt,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use futures::FutureExt;
 use hbase_client::Partition;
 use tokio::{
     sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock},
@@ -87,13 +89,16 @@ impl Admission {
             partition: partition.clone(),
         };
         let queue = Arc::clone(self.queues().entry(partition.clone()).or_default());
-        let held = timeout_at(deadline, async {
+        let mut held = pin!(async {
             match sharing {
                 Sharing::Shared => Held::Shared(queue.read_owned().await),
                 Sharing::Alone => Held::Alone(queue.write_owned().await),
             }
         });
-        match held.await {
+        if let Some(held) = held.as_mut().now_or_never() {
+            return Ok(Turn { _held: held, ticket });
+        }
+        match timeout_at(deadline, held).await {
             Ok(held) if Instant::now() < deadline => Ok(Turn { _held: held, ticket }),
             _ => Err(not_sent()),
         }
@@ -108,10 +113,9 @@ impl Drop for QueueTicket {
     fn drop(&mut self) {
         let mut queues = self.admission.queues();
         // Writers that wait or have the turn have a reference each.
-        if let Entry::Occupied(queue) = queues.entry(self.partition.clone())
-            && Arc::strong_count(queue.get()) == 1
-        {
-            queue.remove();
+        let has_ended = |queue: &Arc<_>| Arc::strong_count(queue) == 1;
+        if queues.get(&self.partition).is_some_and(has_ended) {
+            queues.remove(&self.partition);
         }
     }
 }

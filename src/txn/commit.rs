@@ -60,9 +60,14 @@ struct Seen {
     rows: Option<Rows>,
 }
 
-/// Commits transactions of one table. Cheap to clone.
+/// Commits transactions of one table. Cheap to clone: each transaction and each call has one.
 #[derive(Clone)]
 pub(super) struct Committer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone)]
+struct Shared {
     table: ProvenTable,
     /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
@@ -70,44 +75,51 @@ pub(super) struct Committer {
 
 impl Committer {
     pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>) -> Self {
-        Self { table, admission }
+        let shared = Arc::new(Shared { table, admission });
+        Self { shared }
     }
 
     pub(super) fn table(&self) -> &ProvenTable {
-        &self.table
+        &self.shared.table
+    }
+
+    fn admission(&self) -> Option<&Arc<Admission>> {
+        self.shared.admission.as_ref()
     }
 
     /// Returns the same committer with other settings for the calls of its table.
-    pub(super) fn map_table(mut self, map: impl FnOnce(Table) -> Table) -> Self {
-        self.table = self.table.map_table(map);
-        self
+    pub(super) fn map_table(self, map: impl FnOnce(Table) -> Table) -> Self {
+        let Shared { table, admission } = Arc::unwrap_or_clone(self.shared);
+        Self::new(table.map_table(map), admission)
     }
 
     /// Checks a group and sends it when its turn comes.
     pub(super) async fn commit(&self, group: Group, deadline: Instant) -> Outcome {
         let ending = Ending::of(&group.parts);
-        let observed = ObservedCommit::begin(self.table.name());
-        let outcome = observed.within(self.commit_checked(&group, deadline)).await;
+        let observed = ObservedCommit::begin(self.table().name());
+        // Pinned, so that the large future is not copied into the one of the span.
+        let commit = pin!(self.commit_checked(&group, deadline));
+        let outcome = observed.within(commit).await;
         observed.end(outcome.name(), outcome.error());
         ending.notify(&outcome);
         outcome
     }
 
     async fn commit_checked(&self, group: &Group, deadline: Instant) -> Outcome {
-        let in_context = |error| in_context(self.table.name(), group, error);
-        let prepared = match Prepared::new(&self.table, group, deadline) {
+        let in_context = |error| in_context(self.table().name(), group, error);
+        let prepared = match Prepared::new(self.table(), group, deadline) {
             Ok(prepared) => prepared,
             Err(error) => return Outcome::Invalid(in_context(error)),
         };
-        if let Err(changed) = rule_reading::keep_fresh(&self.table, deadline).await {
+        if let Err(changed) = rule_reading::keep_fresh(self.table(), deadline).await {
             return Outcome::Invalid(in_context(changed));
         }
-        let ended = match self.table.terms().endpoint {
+        let ended = match self.table().terms().endpoint {
             true => self.commit_by_endpoint(&prepared, deadline).await,
             false => {
-                let admission = self.admission.as_ref();
+                let admission = self.admission();
                 Box::pin(without_endpoint::commit(
-                    &self.table,
+                    self.table(),
                     &prepared,
                     admission,
                     deadline,
@@ -233,7 +245,7 @@ impl Committer {
         sharing: Sharing,
         deadline: Instant,
     ) -> Result<bool> {
-        let _turn = match &self.admission {
+        let _turn = match self.admission() {
             Some(admission) => {
                 let partition = &prepared.group.partition;
                 Some(admission.enter(partition, sharing, deadline).await?)
@@ -241,7 +253,7 @@ impl Committer {
             None => None,
         };
         let attempt = self.form(prepared, seen, deadline).await?;
-        match (&self.admission, sharing) {
+        match (self.admission(), sharing) {
             (Some(admission), Sharing::Shared) => {
                 let group_commit = &admission.group_commit;
                 self.send_shared(group_commit, prepared, attempt, deadline).await
@@ -259,7 +271,7 @@ impl Committer {
     ) -> Result<Attempt<'a>> {
         let Prepared { group, sequence, .. } = prepared;
         if seen.rows.is_none() && group.conditions.iter().any(is_not_equal) {
-            seen.rows = Some(Box::pin(read::rows_of_conditions(&self.table, group, deadline)).await?);
+            seen.rows = Some(Box::pin(read::rows_of_conditions(self.table(), group, deadline)).await?);
         }
         let mut conditions = Vec::new();
         for condition in group.all_conditions() {
@@ -274,7 +286,7 @@ impl Committer {
         let mutations = if let Some(mutations) = as_they_are {
             Cow::Borrowed(mutations)
         } else {
-            let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline);
+            let newest = read::newest_timestamps(self.table(), &group.partition, to_read, deadline);
             let newest = Box::pin(newest).await?;
             let stamped = sequence.stamp(newest.now, |row| match newest.by_row.get(row) {
                 Some(found) if all_rows => Stamping::Behind(found.newest),
@@ -299,8 +311,8 @@ impl Committer {
             }
             Cow::Owned(stamped.mutations)
         };
-        let version = match self.table.terms().partition_version && !mutations.is_empty() {
-            true => partition_version::bump(self.table.environment(), &group.partition),
+        let version = match self.table().terms().partition_version && !mutations.is_empty() {
+            true => partition_version::bump(self.table().environment(), &group.partition),
             false => None,
         };
         let mut further = Vec::new();
@@ -333,7 +345,7 @@ impl Committer {
         deadline: Instant,
     ) -> Result<bool> {
         let first_key = prepared.group.partition.first_key();
-        let table = self.table.table();
+        let table = self.table().table();
         let region = match table.known_region(first_key) {
             Some(region) => region,
             None => Box::pin(table.region_of(first_key, deadline)).await?.name,
@@ -353,7 +365,7 @@ impl Committer {
         if group.all_conditions().next().is_none() {
             return Ok(None);
         }
-        let rows = read::rows_of_conditions(&self.table, group, deadline).await?;
+        let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
         let failed: Vec<_> = group
             .all_conditions()
             .filter(|condition| !condition.holds(rows.get(condition.row())))
@@ -379,7 +391,7 @@ impl SendRequest for Committer {
             true => call.idempotent(),
             false => call,
         };
-        let gate = Gate::of_several(&self.table, &request.partitions, request.needs());
+        let gate = Gate::of_several(self.table(), &request.partitions, request.needs());
         let answer = gate.call(&call, deadline).await?;
         read_answer(answer, request.is_conditional())
     }

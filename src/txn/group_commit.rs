@@ -17,7 +17,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -72,6 +72,27 @@ impl RowHash {
         let mut hasher = DefaultHasher::new();
         row.hash(&mut hasher);
         Self(hasher.finish())
+    }
+}
+
+/// A set of rows, by their hashes.
+type RowSet = HashSet<RowHash, BuildHasherDefault<HashOfHash>>;
+
+/// Hashes a [`RowHash`] as itself.
+#[derive(Default)]
+struct HashOfHash(u64);
+
+impl Hasher for HashOfHash {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a row hash is one number");
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -134,9 +155,9 @@ struct RegionCalls {
     /// Whether a call of several transactions has begun since none was in flight.
     is_shared: bool,
     /// The rows of the calls in flight.
-    rows: HashSet<RowHash>,
-    /// By ticket, and so in the order of arrival.
-    waiting: BTreeMap<u64, Waiting>,
+    rows: RowSet,
+    /// By ticket, and so in the order of arrival. Behind pointers: an entry moves when others leave.
+    waiting: BTreeMap<u64, Box<Waiting>>,
 }
 
 #[derive(Debug)]
@@ -256,7 +277,7 @@ impl GroupCommit {
             alone: false,
             answer,
         };
-        calls.waiting.insert(number, waiting);
+        calls.waiting.insert(number, Box::new(waiting));
         let may_begin = calls.has_lane(None);
         drop(regions);
         if may_begin {
@@ -342,13 +363,13 @@ impl RegionCalls {
 
     /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
     /// are taken, or all that wait have rows of calls in flight.
-    fn take(&mut self, limits: ShareLimits, now: Instant) -> Vec<(u64, Waiting)> {
+    fn take(&mut self, limits: ShareLimits, now: Instant) -> Vec<(u64, Box<Waiting>)> {
         if !self.has_lane(None) {
             return Vec::new();
         }
         let mut call = SharedCall::default();
         // The rows of transactions that are passed over: later ones must not overtake them.
-        let mut blocked: HashSet<RowHash> = HashSet::new();
+        let mut blocked = RowSet::default();
         for (number, waiting) in &self.waiting {
             let member = &waiting.member;
             if !call.has_room(member, limits) {
@@ -384,7 +405,7 @@ struct SharedCall {
     mutations: usize,
     bytes: usize,
     /// The rows of versions that are changed.
-    versions: HashSet<RowHash>,
+    versions: RowSet,
 }
 
 /// What the members of a call have in common.
@@ -442,7 +463,7 @@ impl Waiting {
 
 impl Ticket {
     /// Leaves the queue. Returns `None` if a call has taken the transaction.
-    fn leave(&self) -> Option<Waiting> {
+    fn leave(&self) -> Option<Box<Waiting>> {
         let mut regions = self.group.regions();
         let calls = regions.of.get_mut(&self.region)?;
         let waiting = calls.waiting.remove(&self.number);
@@ -457,13 +478,13 @@ impl Ticket {
         let calls = regions.of.get_mut(&self.region)?;
         let member = &calls.waiting.get(&self.number)?.member;
         let earlier = calls.waiting.range(..self.number);
-        let earlier: HashSet<_> = earlier
+        let earlier: RowSet = earlier
             .flat_map(|(_, waiting)| waiting.member.all_rows())
             .collect();
         if !calls.are_free(member.all_rows()) || member.all_rows().any(|row| earlier.contains(&row)) {
             return None;
         }
-        let Waiting { member, .. } = calls.waiting.remove(&self.number)?;
+        let Waiting { member, .. } = *calls.waiting.remove(&self.number)?;
         Some(self.group.begin_alone(&self.region, calls, member, sender))
     }
 }
@@ -495,16 +516,13 @@ impl<S: SendRequest> Lane<S> {
     }
 
     /// Puts transactions back into the queue, each for a call of its own.
-    fn send_back(&self, members: Vec<(u64, Waiting)>) {
+    fn send_back(&self, members: Vec<(u64, Box<Waiting>)>) {
         let mut regions = self.group.regions();
         let calls = regions.of.entry(self.region.clone()).or_default();
-        for (number, waiting) in members {
+        for (number, mut waiting) in members {
             // The caller of one whose receiver is closed waits no longer.
             if !waiting.answer.is_closed() {
-                let waiting = Waiting {
-                    alone: true,
-                    ..waiting
-                };
+                waiting.alone = true;
                 calls.waiting.insert(number, waiting);
             }
         }
@@ -529,16 +547,16 @@ impl<S: SendRequest> Drop for Lane<S> {
 }
 
 /// Sends one call for transactions, and reports to them how it ended.
-async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Waiting)>) {
+async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Box<Waiting>)>) {
     let all = || members.iter().map(|(_, waiting)| &waiting.member);
     let Some(deadline) = all().map(|member| member.deadline).min() else {
         return;
     };
     let requests: Vec<_> = all().map(|member| &member.request).collect();
-    let mut versions = HashSet::new();
+    let mut versions = RowSet::default();
     let changes = all().filter_map(|member| member.version.as_ref());
     let changes: Vec<_> = changes
-        .filter(|version| versions.insert(&version.row))
+        .filter(|version| versions.insert(version.row))
         .map(|version| version.message.clone())
         .collect();
     let request = EndpointRequest::concat(&requests, &changes);

@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct Group {
     pub(super) partition: Partition,
     pub(super) mutations: Vec<Mutation>,
+    /// The number of mutations that [`add`](Self::add) has checked, which are the first ones.
+    checked: usize,
     pub(super) conditions: Vec<Condition>,
     /// The additions of higher layers.
     pub(super) parts: Vec<Arc<dyn Part>>,
@@ -35,6 +37,7 @@ impl Group {
         Self {
             partition,
             mutations: Vec::new(),
+            checked: 0,
             conditions: Vec::new(),
             parts: Vec::new(),
             guard_timestamps: false,
@@ -50,6 +53,7 @@ impl Group {
                     .map_err(|error| mutation.in_context(error))?;
                 self.check_mutation(&mutation, terms)?;
                 self.mutations.push(mutation);
+                self.checked = self.mutations.len();
             }
             Operation::Condition(condition) => {
                 self.check_condition(&condition, terms)?;
@@ -162,7 +166,7 @@ impl Group {
                 return Err(error.with_hint("split it, or raise the limit"));
             }
         }
-        for mutation in &self.mutations {
+        for mutation in &self.mutations[self.checked..] {
             self.check_mutation(mutation, terms)?;
         }
         // Families were checked when the conditions were added. An update adds one on a reserved

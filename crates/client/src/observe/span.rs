@@ -53,8 +53,8 @@ impl TraceHeaders {
 #[derive(Debug)]
 pub struct OperationSpan {
     span: Span,
-    began: Instant,
-    has_ended: bool,
+    /// When it began. `None` once it has ended, and if it is disabled: a clock is not read in vain.
+    began: Option<Instant>,
 }
 
 impl OperationSpan {
@@ -103,11 +103,8 @@ impl OperationSpan {
                 }
             }
         }
-        Self {
-            span,
-            began: Instant::now(),
-            has_ended: false,
-        }
+        let began = (!span.is_disabled()).then(Instant::now);
+        Self { span, began }
     }
 
     pub(super) fn record_row(&self, options: &SpanOptions, row: &[u8]) {
@@ -153,10 +150,9 @@ impl OperationSpan {
 
     /// Records the outcome, once.
     pub fn end(&mut self, outcome: &'static str) {
-        if !self.has_ended {
-            self.has_ended = true;
+        if let Some(began) = self.began.take() {
             self.span.record("hbase.outcome", outcome);
-            let duration = self.began.elapsed().as_secs_f64() * 1e3;
+            let duration = began.elapsed().as_secs_f64() * 1e3;
             self.span.record("hbase.duration_ms", duration);
         }
     }

@@ -4,7 +4,7 @@
 //! the first byte is written, which would be most of what a client does for a small mutation.
 
 use bytes::Bytes;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use prost::encoding::{WireType, encode_varint, encoded_len_varint, key_len};
 
 use super::{
     convert::durability_code,
@@ -118,15 +118,23 @@ impl Output for Count {
     fn raw(&mut self, bytes: &[u8]) {
         self.0 += bytes.len();
     }
+
+    fn message(&mut self, number: u32, message: &impl Part) {
+        let len = len(message);
+        self.0 += key_len(number) + encoded_len_varint(len as u64) + len;
+    }
 }
 
 impl Output for Vec<u8> {
     fn key(&mut self, number: u32, wire_type: WireType) {
-        encode_key(number, wire_type, self);
+        self.varint(u64::from(number << 3 | wire_type as u32));
     }
 
     fn varint(&mut self, value: u64) {
-        encode_varint(value, self);
+        match u8::try_from(value) {
+            Ok(byte) if byte < 0x80 => self.push(byte),
+            _ => encode_varint(value, self),
+        }
     }
 
     fn raw(&mut self, bytes: &[u8]) {
