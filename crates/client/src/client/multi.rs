@@ -20,7 +20,7 @@ use crate::{
         cell_block::CellBlockDecoder,
         convert::{self, ConvertError},
         frame::RemoteFault,
-        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        multi::{EncodedMultiRequest, EncodedRegionAction},
         mutation::MutationMessage,
         pb,
     },
@@ -153,46 +153,33 @@ impl RegionAction {
     }
 
     /// Returns the message of actions that are sent [together].
-    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> EncodedRegionAction {
-        let mut message = EncodedRegionAction {
-            region: Some(convert::region_specifier(region)),
-            ..EncodedRegionAction::default()
-        };
-        for (index, action) in (0..).zip(together) {
+    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> Bytes {
+        let mut message = EncodedRegionAction::new(region);
+        for action in together {
             match action {
-                Self::Get(get) => message.action.push(EncodedAction {
-                    index: Some(index),
-                    get: Some(convert::get_message(get).encode_to_vec().into()),
-                    mutation: None,
-                }),
+                Self::Get(get) => message.get(&convert::get_message(get).encode_to_vec()),
                 Self::Atomic(mutations) => {
-                    message.atomic = Some(true);
-                    message.action = mutation_actions(mutations, durability);
+                    message = message.atomic();
+                    add_sorted(&mut message, mutations, durability);
                 }
                 Self::Conditional { mutations, condition } => {
-                    message.atomic = Some(true);
-                    message.action = mutation_actions(mutations, durability);
-                    message.condition = Some(condition.clone());
+                    message = message.atomic().under(condition);
+                    add_sorted(&mut message, mutations, durability);
                 }
             }
         }
-        message
+        message.finish()
     }
 }
 
-/// Returns the mutations sorted by row. The server locks rows in the order of the request, so two
-/// calls with the same rows in different orders would wait for each other until they time out.
-fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<EncodedAction> {
+/// Adds mutations in the order of their rows. The server locks rows in the order of the request, so
+/// two calls with the same rows in different orders would wait for each other until they time out.
+fn add_sorted(message: &mut EncodedRegionAction, mutations: &[Mutation], durability: Durability) {
     let mut sorted: Vec<&Mutation> = mutations.iter().collect();
     sorted.sort_by_key(|mutation| mutation.row());
-    (0..)
-        .zip(sorted)
-        .map(|(index, mutation)| EncodedAction {
-            index: Some(index),
-            mutation: Some(MutationMessage::new(mutation, durability).to_bytes()),
-            get: None,
-        })
-        .collect()
+    for mutation in sorted {
+        message.mutation(&MutationMessage::new(mutation, durability).to_bytes());
+    }
 }
 
 /// Reads the answers to all actions; one failed action fails the call.

@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use super::{
     cell_block::{CellBlockError, CellRef, encode_cell},
-    convert,
-    multi::{EncodedAction, EncodedRegionAction},
+    multi::EncodedRegionAction,
     mutation::MutationMessage,
 };
 use crate::model::{CellKind, Delete, DeleteScope, Mutation, RegionInfo};
@@ -243,21 +242,16 @@ impl EncodedSlice {
 
     /// Returns the request for a region, in which the mutations are one atomic action, and appends
     /// their cells.
-    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut Vec<u8>) -> EncodedRegionAction {
-        let actions = (0..).zip(&self.mutations).map(|(index, mutation)| {
+    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut Vec<u8>) -> Bytes {
+        let messages = self.mutations.iter().map(|one| one.cells - one.start).sum();
+        let mut action = EncodedRegionAction::new(region)
+            .with_room(self.mutations.len(), messages)
+            .atomic();
+        for mutation in &self.mutations {
             cells.extend_from_slice(&self.buffer[mutation.cells..mutation.end]);
-            EncodedAction {
-                index: Some(index),
-                mutation: Some(self.buffer.slice(mutation.start..mutation.cells)),
-                get: None,
-            }
-        });
-        EncodedRegionAction {
-            region: Some(convert::region_specifier(region)),
-            atomic: Some(true),
-            action: actions.collect(),
-            condition: None,
+            action.mutation(&self.buffer[mutation.start..mutation.cells]);
         }
+        action.finish()
     }
 }
 
@@ -270,6 +264,7 @@ mod tests {
         model::Put,
         wire::{
             cell_block::{CellBlockDecoder, Codec},
+            convert,
             multi::EncodedMultiRequest,
             pb,
         },

@@ -10,6 +10,7 @@
 //!   the server;
 //! - `read_filter`: filters that only the server applies;
 //! - [`encoded`]: puts and deletes that are encoded before their call exists;
+//! - `output`: messages that are written without being built;
 //! - [`mutation`]: mutations as messages;
 //! - [`multi`]: requests whose gets and mutations are encoded before;
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
@@ -48,6 +49,7 @@ pub(crate) mod hmac_md5;
 pub(crate) mod magic;
 pub(crate) mod multi;
 pub(crate) mod mutation;
+mod output;
 pub(crate) mod parts;
 pub(crate) mod ping;
 pub(crate) mod preamble;

@@ -4,10 +4,10 @@
 //! the first byte is written, which would be most of what a client does for a small mutation.
 
 use bytes::Bytes;
-use prost::encoding::{WireType, encode_varint, encoded_len_varint, key_len};
 
 use super::{
     convert::durability_code,
+    output::{Output, Part, len},
     pb::mutation_proto::{DeleteType, MutationType},
 };
 use crate::model::{DeleteScope, Durability, Mutation, TimeRange};
@@ -66,79 +66,6 @@ impl<'a> MutationMessage<'a> {
         let mut buffer = Vec::with_capacity(len(&self));
         self.write(&mut buffer);
         buffer.into()
-    }
-}
-
-/// A message, or a part of one.
-trait Part {
-    fn write(&self, output: &mut impl Output);
-}
-
-/// What fields are written to: a buffer, or the count of their bytes.
-trait Output: Sized {
-    fn key(&mut self, number: u32, wire_type: WireType);
-    fn varint(&mut self, value: u64);
-    fn raw(&mut self, bytes: &[u8]);
-
-    fn number(&mut self, number: u32, value: u64) {
-        self.key(number, WireType::Varint);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, number: u32, bytes: &[u8]) {
-        self.key(number, WireType::LengthDelimited);
-        self.varint(bytes.len() as u64);
-        self.raw(bytes);
-    }
-
-    fn message(&mut self, number: u32, message: &impl Part) {
-        self.key(number, WireType::LengthDelimited);
-        self.varint(len(message) as u64);
-        message.write(self);
-    }
-}
-
-struct Count(usize);
-
-fn len(message: &impl Part) -> usize {
-    let mut count = Count(0);
-    message.write(&mut count);
-    count.0
-}
-
-impl Output for Count {
-    fn key(&mut self, number: u32, _: WireType) {
-        self.0 += key_len(number);
-    }
-
-    fn varint(&mut self, value: u64) {
-        self.0 += encoded_len_varint(value);
-    }
-
-    fn raw(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-
-    fn message(&mut self, number: u32, message: &impl Part) {
-        let len = len(message);
-        self.0 += key_len(number) + encoded_len_varint(len as u64) + len;
-    }
-}
-
-impl Output for Vec<u8> {
-    fn key(&mut self, number: u32, wire_type: WireType) {
-        self.varint(u64::from(number << 3 | wire_type as u32));
-    }
-
-    fn varint(&mut self, value: u64) {
-        match u8::try_from(value) {
-            Ok(byte) if byte < 0x80 => self.push(byte),
-            _ => encode_varint(value, self),
-        }
-    }
-
-    fn raw(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
     }
 }
 

@@ -12,24 +12,22 @@ use crate::{
         cell_block::CellBlockDecoder,
         convert,
         frame::RemoteFault,
-        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        multi::{EncodedMultiRequest, EncodedRegionAction},
         pb,
     },
 };
 
 pub(super) fn message(call: &[Placed<'_>], nonce_group: u64) -> EncodedMultiRequest {
-    let region_action = call.iter().map(|Placed { part, location }| EncodedRegionAction {
-        region: Some(convert::region_specifier(&location.region)),
-        atomic: (part.changes.len() > 1).then_some(true),
-        action: (0..)
-            .zip(&part.changes)
-            .map(|(index, change)| EncodedAction {
-                index: Some(index),
-                mutation: Some(change.message.clone()),
-                get: None,
-            })
-            .collect(),
-        condition: None,
+    let region_action = call.iter().map(|Placed { part, location }| {
+        let action = EncodedRegionAction::new(&location.region);
+        let mut action = match part.changes.len() {
+            0 | 1 => action,
+            _ => action.atomic(),
+        };
+        for change in &part.changes {
+            action.mutation(&change.message);
+        }
+        action.finish()
     });
     EncodedMultiRequest {
         region_action: region_action.collect(),

@@ -12,7 +12,7 @@ use crate::{
         cell_block::CellBlockDecoder,
         convert,
         frame::RemoteFault,
-        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        multi::{EncodedMultiRequest, EncodedRegionAction},
         pb,
     },
 };
@@ -116,17 +116,13 @@ impl<'a> Placed<'a> {
 }
 
 pub(super) fn message(call: &[Placed<'_>]) -> EncodedMultiRequest {
-    let region_action = call.iter().map(|Placed { part, location }| EncodedRegionAction {
-        region: Some(convert::region_specifier(&location.region)),
-        action: (0..)
-            .zip(&part.gets)
-            .map(|(index, get)| EncodedAction {
-                index: Some(index),
-                get: Some(get.message.clone()),
-                mutation: None,
-            })
-            .collect(),
-        ..EncodedRegionAction::default()
+    let region_action = call.iter().map(|Placed { part, location }| {
+        let messages = part.gets.iter().map(|get| get.message.len()).sum();
+        let mut action = EncodedRegionAction::new(&location.region).with_room(part.gets.len(), messages);
+        for get in &part.gets {
+            action.get(&get.message);
+        }
+        action.finish()
     });
     EncodedMultiRequest::new(region_action.collect())
 }

@@ -13,7 +13,7 @@ use crate::{
         cell_block::CellBlockDecoder,
         convert,
         frame::RemoteFault,
-        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        multi::{EncodedMultiRequest, EncodedRegionAction},
         pb,
     },
 };
@@ -90,26 +90,20 @@ impl SharedCall {
     }
 }
 
-fn region_action(region: &RegionInfo, operations: &[&Operation]) -> EncodedRegionAction {
-    let is_atomic = operations.iter().all(|operation| !operation.is_get);
-    let actions = (0..).zip(operations).map(|(index, operation)| {
-        let message = Some(operation.message.clone());
-        let (get, mutation) = match operation.is_get {
-            true => (message, None),
-            false => (None, message),
-        };
-        EncodedAction {
-            index: Some(index),
-            mutation,
-            get,
+fn region_action(region: &RegionInfo, operations: &[&Operation]) -> Bytes {
+    let messages = operations.iter().map(|operation| operation.message.len());
+    let action = EncodedRegionAction::new(region).with_room(operations.len(), messages.sum());
+    let mut action = match operations.iter().all(|operation| !operation.is_get) {
+        true => action.atomic(),
+        false => action,
+    };
+    for operation in operations {
+        match operation.is_get {
+            true => action.get(&operation.message),
+            false => action.mutation(&operation.message),
         }
-    });
-    EncodedRegionAction {
-        region: Some(convert::region_specifier(region)),
-        atomic: is_atomic.then_some(true),
-        action: actions.collect(),
-        condition: None,
     }
+    action.finish()
 }
 
 /// Returns the answer to an operation of a region that answered all its operations with an

@@ -340,13 +340,13 @@ fn mutations_are_grouped_by_row_and_durability_in_order() {
         durability: Durability::SyncWal,
         kind: CallKind::Write,
     };
-    let message = call.message(&RegionInfo::meta());
+    let message = call.message(&RegionInfo::meta()).encode_to_vec();
+    let message = pb::MultiRequest::decode(&*message).unwrap();
     let actions = &message.region_action[0].action;
     let rows: Vec<_> = actions
         .iter()
         .map(|action| {
             let mutation = action.mutation.clone().unwrap();
-            let mutation = pb::MutationProto::decode(mutation).unwrap();
             assert_eq!(mutation.durability(), pb::mutation_proto::Durability::SyncWal);
             (action.index(), mutation.row().to_vec(), mutation.mutate_type())
         })
@@ -381,7 +381,8 @@ fn only_adjacent_gets_are_sent_together() {
         durability: Durability::SyncWal,
         kind: CallKind::Write,
     };
-    let message = call.message(&RegionInfo::meta());
+    let message = call.message(&RegionInfo::meta()).encode_to_vec();
+    let message = pb::MultiRequest::decode(&*message).unwrap();
     let actions = message.region_action.iter();
     let sent: Vec<Vec<Option<u32>>> = actions
         .map(|sent| sent.action.iter().map(|action| action.index).collect())
