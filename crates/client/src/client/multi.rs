@@ -163,8 +163,9 @@ impl RegionAction {
                     add_sorted(&mut message, mutations, durability);
                 }
                 Self::Conditional { mutations, condition } => {
-                    message = message.atomic().under(condition);
+                    message = message.atomic();
                     add_sorted(&mut message, mutations, durability);
+                    message = message.under(condition);
                 }
             }
         }

@@ -83,7 +83,8 @@ impl EncodedRegionAction {
         self
     }
 
-    /// Lets the mutations be applied only if the condition holds.
+    /// Lets the mutations be applied only if the condition holds. Follows the last mutation, because
+    /// fields are in the order of their numbers.
     pub(crate) fn under(mut self, condition: &pb::Condition) -> Self {
         encoding::message::encode(4, condition, &mut self.message);
         self

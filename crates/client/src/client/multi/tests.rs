@@ -381,8 +381,9 @@ fn only_adjacent_gets_are_sent_together() {
         durability: Durability::SyncWal,
         kind: CallKind::Write,
     };
-    let message = call.message(&RegionInfo::meta()).encode_to_vec();
-    let message = pb::MultiRequest::decode(&*message).unwrap();
+    let written = call.message(&RegionInfo::meta()).encode_to_vec();
+    let message = pb::MultiRequest::decode(&*written).unwrap();
+    assert_eq!(message.encode_to_vec(), written);
     let actions = message.region_action.iter();
     let sent: Vec<Vec<Option<u32>>> = actions
         .map(|sent| sent.action.iter().map(|action| action.index).collect())
