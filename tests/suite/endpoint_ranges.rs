@@ -78,7 +78,15 @@ async fn failure_of_a_region_is_its_answer() {
         .with_operation_timeout(Duration::from_secs(3));
     // Every region is called with a put that only the first one can make.
     let call = forge::transaction("", &[("aaa1", "f")]);
-    let answers = rows.call_endpoint_on_range(&call, "", 2).await.unwrap();
+    let ask = async || rows.call_endpoint_on_range(&call, "", 2).await.unwrap();
+    let mut answers = ask().await;
+    // The last attempt is near the deadline. On a busy machine it may have no time for its answer.
+    for _ in 0..3 {
+        let failure = answers[1].answer.as_ref().err();
+        if failure.is_some_and(|error| error.is_outcome_unknown()) {
+            answers = ask().await;
+        }
+    }
     assert_eq!(ranges(&answers), ["[-∞, mmm)", "[mmm, ∞)"]);
     assert!(answers[0].answer.is_ok(), "{answers:?}");
     let error = answers[1].answer.as_ref().unwrap_err();
