@@ -31,7 +31,7 @@ use super::{
 use crate::{
     cluster::CallKind,
     config::bounded,
-    error::{Error, ErrorKind, Result},
+    error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, IntoTableName, RegionInfo, ServerName, TableDescriptor, TableName, TableState},
     wire::{convert, pb},
 };
@@ -476,8 +476,11 @@ impl Admin {
         Ok(())
     }
 
+    /// Checks the state of a table after a change of it. Without an answer, the change may have been
+    /// made.
     async fn expect_state(&self, table: &TableName, wanted: TableState) -> Result<()> {
-        match self.state(table).await? {
+        let state = self.state(table).await;
+        match state.map_err(|error| error.with_effect(Effect::Unknown))? {
             state if state == wanted => Ok(()),
             state => Err(Error::new(
                 ErrorKind::Server,
