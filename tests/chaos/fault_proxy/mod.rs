@@ -60,12 +60,14 @@ impl Rig {
         };
         // One commit in each region, so that locations and connections are cached.
         for partition in ["aaa", "iii", "qqq"] {
-            let mut attempts = 1;
-            while let (outcome, _) = rig.commit(partition).await
-                && !outcome.is_committed()
-            {
-                assert!(attempts < 5, "{outcome}");
+            let mut attempts = 0;
+            loop {
+                let (outcome, _) = rig.commit(partition).await;
+                if outcome.is_committed() {
+                    break;
+                }
                 attempts += 1;
+                assert!(attempts < 5, "{outcome}");
             }
         }
         rig
