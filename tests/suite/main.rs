@@ -36,6 +36,7 @@ mod families;
 mod filtered_scans;
 mod filters;
 mod filters_java;
+mod forgotten_results;
 mod get_many;
 mod java_layout;
 mod large_scans;

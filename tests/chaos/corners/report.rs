@@ -108,16 +108,17 @@ impl Reported {
         }
     }
 
-    /// Returns whether the server answered that the region closed before an action of the call.
+    /// Returns whether the server answered that the region closed or moved before an action of the call.
     pub(super) fn was_cut_by_a_move(&self) -> bool {
         let error = match self {
             Self::Failed(error) => error,
             Self::Unsettled(unsettled) => unsettled.error(),
             _ => return false,
         };
+        let classes = ["NotServingRegionException", "RegionMovedException"];
         error
             .remote()
-            .is_some_and(|remote| remote.simple_class() == "NotServingRegionException")
+            .is_some_and(|remote| classes.contains(&remote.simple_class()))
     }
 
     pub(super) fn word(&self) -> &'static str {

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection,
-    procedure::{Ended, Started},
+    procedure::{Ended, Started, seen_after_change},
 };
 use crate::{
     cluster::CallKind,
@@ -51,7 +51,9 @@ pub use self::{
 ///
 /// A call that changes something returns when the master has finished, within the operation
 /// timeout. After the timeout the master continues on its own. Each change carries a nonce, so that
-/// a repeated call is applied once.
+/// a repeated call is applied once. A master that has forgotten how a change ended, as after a restart,
+/// is asked for the result of the change instead; where that shows nothing, or is not answered either, the
+/// [outcome is unknown](Error::is_outcome_unknown).
 ///
 /// The region servers execute flushes and compactions. The calls wait for those in the same way.
 #[derive(Clone)]
@@ -229,12 +231,10 @@ impl Admin {
             .await;
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
-            Ended::Forgotten => self
-                .until(deadline)
-                .descriptor(&descriptor.name)
-                .await
-                .map(drop)
-                .map_err(in_context),
+            Ended::Forgotten => {
+                let found = self.until(deadline).descriptor(&descriptor.name).await;
+                seen_after_change(found).map(drop).map_err(in_context)
+            }
         }
     }
 
@@ -265,18 +265,18 @@ impl Admin {
             .await;
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
-            Ended::Forgotten => match self
-                .until(deadline)
-                .descriptor(&descriptor.name)
-                .await
-                .map_err(in_context)?
-            {
-                found if found == *descriptor => Ok(()),
-                _ => Err(in_context(Error::new(
-                    ErrorKind::Server,
-                    "the table is not as it was asked to be",
-                ))),
-            },
+            Ended::Forgotten => {
+                let found = self.until(deadline).descriptor(&descriptor.name).await;
+                match seen_after_change(found).map_err(in_context)? {
+                    found if found == *descriptor => Ok(()),
+                    // The master completes a descriptor, so another one may be the effect too.
+                    _ => {
+                        let what = "the table is not as it was asked to be";
+                        let error = Error::new(ErrorKind::Server, what);
+                        Err(in_context(error.with_effect(Effect::Unknown)))
+                    }
+                }
+            }
         }
     }
 
@@ -362,11 +362,17 @@ impl Admin {
             .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
             .await;
         match ended.map_err(in_context)? {
-            Ended::Forgotten if self.until(deadline).exists(table).await? => Err(in_context(Error::new(
-                ErrorKind::Server,
-                "the table is still there",
-            ))),
-            Ended::Done | Ended::Forgotten => Ok(()),
+            Ended::Done => Ok(()),
+            Ended::Forgotten => {
+                let exists = self.until(deadline).exists(table).await;
+                match seen_after_change(exists).map_err(in_context)? {
+                    false => Ok(()),
+                    true => Err(in_context(Error::new(
+                        ErrorKind::Server,
+                        "the table is still there",
+                    ))),
+                }
+            }
         }
     }
 
@@ -421,7 +427,7 @@ impl Admin {
         let ended = self
             .run::<_, pb::SplitTableRegionResponse>("SplitRegion", &request, self.deadline())
             .await;
-        ended.map(drop).map_err(in_context)
+        ended.and_then(Ended::certain).map_err(in_context)
     }
 
     /// Merges adjacent regions into one.
@@ -444,7 +450,7 @@ impl Admin {
         let ended = self
             .run::<_, pb::MergeTableRegionsResponse>("MergeTableRegions", &request, self.deadline())
             .await;
-        ended.map(drop).map_err(in_context)
+        ended.and_then(Ended::certain).map_err(in_context)
     }
 
     /// Moves a region to another server.
@@ -476,11 +482,9 @@ impl Admin {
         Ok(())
     }
 
-    /// Checks the state of a table after a change of it. Without an answer, the change may have been
-    /// made.
+    /// Checks the state of a table after a change of it.
     async fn expect_state(&self, table: &TableName, wanted: TableState) -> Result<()> {
-        let state = self.state(table).await;
-        match state.map_err(|error| error.with_effect(Effect::Unknown))? {
+        match seen_after_change(self.state(table).await)? {
             state if state == wanted => Ok(()),
             state => Err(Error::new(
                 ErrorKind::Server,

@@ -17,7 +17,8 @@ use crate::{
 pub(super) enum Ended {
     Done,
     /// The master does not know the procedure anymore: it has already returned the result, perhaps
-    /// in an answer that was lost. The caller must check the effect itself.
+    /// in an answer that was lost. The caller must look for the effect itself, and give what it reads
+    /// to [`seen_after_change`].
     Forgotten,
 }
 
@@ -34,6 +35,14 @@ impl Ended {
             .with_effect(Effect::Unknown)),
         }
     }
+}
+
+/// Returns what a read shows after a change. Without an answer, the change may have been made.
+pub(super) fn seen_after_change<T>(read: Result<T>) -> Result<T> {
+    read.map_err(|error| match error.kind() {
+        ErrorKind::TableNotFound => error,
+        _ => error.with_effect(Effect::Unknown),
+    })
 }
 
 /// The answer to a call that only starts a procedure.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
+    attempts::more_telling,
     catalog::{Catalog, RegionsBefore, Source},
     look_ups::{Leader, LookUps, Turn},
     meta::{MetaReader, MetaRegion, WALK_BATCH},
@@ -182,7 +183,7 @@ impl Locator {
         deadline: Instant,
         config: &Config,
     ) -> Result<Vec<MetaRegion>> {
-        let mut attempt = 1;
+        let (mut attempt, mut last_error) = (1, None);
         loop {
             let attempt_deadline = deadline.min(Instant::now() + config.read_timeout());
             let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
@@ -205,13 +206,13 @@ impl Locator {
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = super::pause::within(left, config.pause(), attempt);
             let Some(pause) = pause.filter(|_| !failure.is_final()) else {
-                return Err(failure
-                    .into_error(table)
+                return Err(more_telling(failure.into_error(table), last_error, deadline)
                     .at_operation("reading the table's regions")
                     .at_table(table)
                     .at_attempt(attempt));
             };
             RETRIES.count(|| [failure.reason()]);
+            last_error = Some(failure.into_error(table));
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{CallKind, Cluster, pause};
+use super::{CallKind, Cluster, attempts::more_telling, pause};
 use crate::{
     config::HostPort,
     error::{Effect, Error, ErrorKind, Result},
@@ -130,6 +130,7 @@ impl Cluster {
     ) -> Result<R> {
         let mut effect = Effect::None;
         let mut attempt = 0;
+        let mut last_error = None;
         loop {
             attempt += 1;
             let server = match target {
@@ -137,7 +138,9 @@ impl Cluster {
                 Target::Master => match self.find_master(attempt, deadline).await {
                     Ok(Some(server)) => server,
                     Ok(None) => continue,
-                    Err(error) => return Err(error.with_effect(effect)),
+                    Err(error) => {
+                        return Err(more_telling(error, last_error, deadline).with_effect(effect));
+                    }
                 },
             };
             let address = HostPort {
@@ -184,8 +187,9 @@ impl Cluster {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(pause) = pause::for_recovery(recovery, left, &self.config, attempt) else {
                 let gave_up = Error::new(ErrorKind::DeadlineExceeded, "gave up").with_retryable(true);
-                return Err(in_context(gave_up).with_source(error));
+                return Err(in_context(gave_up).with_source(more_telling(error, last_error, deadline)));
             };
+            last_error = Some(error);
             RETRIES.count(|| [reason]);
             tokio::time::sleep(pause).await;
         }

@@ -8,9 +8,9 @@ use super::{Admin, is_class};
 use crate::{
     client::{
         pauses::Pauses,
-        procedure::{Ended, Started},
+        procedure::{Ended, Started, seen_after_change},
     },
-    error::{Error, ErrorKind, Result},
+    error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, FamilyDescriptor, IntoBytes, IntoTableName, TableName},
     wire::{convert, pb},
 };
@@ -148,8 +148,11 @@ impl Admin {
             .map_err(|error| in_context(as_kind(error, refusal)))?;
         let found = self.until(deadline).found(ended, table, &family.name).await;
         match found.map_err(&in_context)? {
-            Some(found) if found.as_ref() != Some(family) => Err(in_context(not_done())),
-            _ => Ok(()),
+            None => Ok(()),
+            Some(Some(found)) if found == *family => Ok(()),
+            Some(None) => Err(in_context(not_done())),
+            // The master completes a family, so another one may be the effect too.
+            Some(Some(_)) => Err(in_context(not_done().with_effect(Effect::Unknown))),
         }
     }
 
@@ -181,7 +184,7 @@ impl Admin {
         if ended == Ended::Done {
             return Ok(None);
         }
-        let descriptor = self.descriptor(table).await?;
+        let descriptor = seen_after_change(self.descriptor(table).await)?;
         let mut families = descriptor.families.into_iter();
         Ok(Some(families.find(|found| found.name == *family)))
     }

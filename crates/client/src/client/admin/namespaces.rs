@@ -2,6 +2,7 @@
 
 use super::{Admin, bad_answer, is_class};
 use crate::{
+    client::procedure::Ended,
     error::{Error, ErrorKind, Result},
     model::{NamespaceDescriptor, TableName},
     wire::{convert, pb},
@@ -88,8 +89,8 @@ impl Admin {
         let ended = self
             .run::<_, pb::CreateNamespaceResponse>("CreateNamespace", &request, self.deadline())
             .await;
-        match ended {
-            Ok(_) => Ok(()),
+        match ended.and_then(Ended::certain) {
+            Ok(()) => Ok(()),
             Err(error) if is_class(&error, "NamespaceExistException") => Ok(()),
             Err(error) => Err(error.at_operation(format!("creating namespace {}", namespace.name))),
         }
@@ -110,7 +111,7 @@ impl Admin {
             .run::<_, pb::ModifyNamespaceResponse>("ModifyNamespace", &request, self.deadline())
             .await;
         ended
-            .map(drop)
+            .and_then(Ended::certain)
             .map_err(|error| error.at_operation(format!("changing namespace {}", namespace.name)))
     }
 
@@ -130,8 +131,8 @@ impl Admin {
         let ended = self
             .run::<_, pb::DeleteNamespaceResponse>("DeleteNamespace", &request, self.deadline())
             .await;
-        match ended {
-            Ok(_) => Ok(()),
+        match ended.and_then(Ended::certain) {
+            Ok(()) => Ok(()),
             Err(error) if is_not_empty(&error) => {
                 let what = Error::new(ErrorKind::NamespaceNotEmpty, "the namespace has tables");
                 Err(in_context(what.with_source(error)))

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Admin, TableRegion, bad_answer};
 use crate::{
+    client::procedure::Ended,
     cluster::parse_meta_row,
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, Comparison, Get, IntoBytes, ReadFilter, Regex, RegionInfo, Row, Scan, TableName},
@@ -40,7 +41,7 @@ impl Admin {
         };
         self.run::<_, pb::TruncateRegionResponse>("TruncateRegion", &request, self.deadline())
             .await
-            .and_then(|ended| ended.certain())
+            .and_then(Ended::certain)
             .map_err(in_context)
     }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{Admin, bad_answer};
 use crate::{
-    client::procedure::Ended,
-    error::{Error, ErrorKind, Result},
+    client::procedure::{Ended, seen_after_change},
+    error::{Effect, Error, ErrorKind, Result},
     model::TableName,
     wire::{convert, pb},
 };
@@ -196,18 +196,24 @@ impl Admin {
             .await;
         let failed = match ended {
             Ok(Ended::Done) => return Ok(()),
-            Ok(Ended::Forgotten) => Error::new(ErrorKind::Server, "the peer is not there"),
-            Err(error) => error,
+            Ok(Ended::Forgotten) => None,
+            Err(error) => Some(error),
         };
         // The call has no nonce, so its own repetition may have found the peer.
-        match self.until(deadline).replication_peer(id).await {
-            Ok(Some(peer)) if peer.config == *config && peer.enabled == enabled => Ok(()),
-            Ok(Some(_)) => {
+        let error = match (self.until(deadline).replication_peer(id).await, failed) {
+            (Ok(Some(peer)), _) if peer.config == *config && peer.enabled == enabled => return Ok(()),
+            (Ok(Some(_)), failed) => {
                 let error = Error::new(ErrorKind::ReplicationPeerExists, "another peer has the id");
-                Err(in_context(error.with_source(failed)))
+                match failed {
+                    Some(failed) => error.with_source(failed),
+                    None => error,
+                }
             }
-            _ => Err(in_context(failed)),
-        }
+            (_, Some(failed)) => failed,
+            (Ok(None), None) => Error::new(ErrorKind::Server, "the peer is not there"),
+            (Err(error), None) => error.with_effect(Effect::Unknown),
+        };
+        Err(in_context(error))
     }
 
     /// Replaces the configuration of a replication peer. Does nothing if it is the same.
@@ -258,14 +264,16 @@ impl Admin {
             .await;
         match ended.map_err(|error| in_context(as_missing(error)))? {
             Ended::Done => Ok(()),
-            Ended::Forgotten => match self.until(deadline).replication_peer(id).await {
-                Ok(None) => Ok(()),
-                Ok(Some(_)) => Err(in_context(Error::new(
-                    ErrorKind::Server,
-                    "the peer is still there",
-                ))),
-                Err(error) => Err(in_context(error)),
-            },
+            Ended::Forgotten => {
+                let found = self.until(deadline).replication_peer(id).await;
+                match seen_after_change(found).map_err(in_context)? {
+                    None => Ok(()),
+                    Some(_) => Err(in_context(Error::new(
+                        ErrorKind::Server,
+                        "the peer is still there",
+                    ))),
+                }
+            }
         }
     }
 
@@ -319,12 +327,14 @@ impl Admin {
     ) -> Result<()> {
         let failed = match ended {
             Ok(Ended::Done) => return Ok(()),
-            Ok(Ended::Forgotten) => Error::new(ErrorKind::Server, "the peer does not have the change"),
-            Err(error) => as_missing(error),
+            Ok(Ended::Forgotten) => None,
+            Err(error) => Some(as_missing(error)),
         };
-        match self.replication_peer(id).await {
-            Ok(Some(peer)) if is_changed(&peer) => Ok(()),
-            _ => Err(failed),
+        match (self.replication_peer(id).await, failed) {
+            (Ok(Some(peer)), _) if is_changed(&peer) => Ok(()),
+            (_, Some(failed)) => Err(failed),
+            (Ok(_), None) => Err(Error::new(ErrorKind::Server, "the peer does not have the change")),
+            (Err(error), None) => Err(error.with_effect(Effect::Unknown)),
         }
     }
 

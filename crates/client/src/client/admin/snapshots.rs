@@ -7,7 +7,10 @@ use super::{
     store_file_trackers::{check_tracker, unknown_tracker},
 };
 use crate::{
-    client::{pauses::Pauses, procedure::Ended},
+    client::{
+        pauses::Pauses,
+        procedure::{Ended, seen_after_change},
+    },
     error::{Effect, Error, ErrorKind, Result},
     model::{IntoTableName, TableName},
     wire::pb,
@@ -304,12 +307,10 @@ impl Admin {
         let ended = self.begin_from_snapshot(name, table, options, deadline).await;
         match ended.map_err(|error| in_context(unknown_tracker(error)))? {
             Ended::Done => Ok(()),
-            Ended::Forgotten => self
-                .until(deadline)
-                .descriptor(table)
-                .await
-                .map(drop)
-                .map_err(in_context),
+            Ended::Forgotten => {
+                let found = self.until(deadline).descriptor(table).await;
+                seen_after_change(found).map(drop).map_err(in_context)
+            }
         }
     }
 
@@ -358,7 +359,7 @@ impl Admin {
             .map_err(in_context)?;
         self.begin_from_snapshot(name, &table, options, deadline)
             .await
-            .and_then(|ended| ended.certain())
+            .and_then(Ended::certain)
             .map_err(in_context)
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Admin, column_families};
 use crate::{
+    client::procedure::Ended,
     error::{Error, RemoteException, Result},
     model::{IntoBytes, IntoTableName},
     wire::{convert, pb},
@@ -47,7 +48,7 @@ impl Admin {
             &request,
             self.deadline(),
         );
-        let done = ended.await.and_then(|ended| ended.certain());
+        let done = ended.await.and_then(Ended::certain);
         done.map_err(|error| in_context(unknown_tracker(error)))
     }
 
@@ -82,7 +83,7 @@ impl Admin {
             &request,
             self.deadline(),
         );
-        let done = ended.await.and_then(|ended| ended.certain());
+        let done = ended.await.and_then(Ended::certain);
         done.map_err(|error| in_context(unknown_tracker(error)))
     }
 }
