@@ -328,7 +328,7 @@ impl<'a> Attempts<'a> {
     /// Returns the error of an operation whose time does not allow another attempt.
     fn give_up(&mut self, error: Error) -> Error {
         let waited = rounded(self.started.elapsed());
-        let cause = more_telling(error, self.last_error.take(), self.operation.deadline);
+        let cause = pause::more_telling(error, self.last_error.take(), self.operation.deadline);
         let server = cause.server().map(str::to_owned);
         let nothing_done = match (self.operation.kind, self.effect()) {
             (CallKind::Write | CallKind::IdempotentWrite, Effect::None) => ", nothing was applied",
@@ -358,16 +358,6 @@ impl<'a> Attempts<'a> {
                 .at_row(&BytesBinary(&self.operation.row))
                 .at_attempt(self.attempt),
         }
-    }
-}
-
-/// Returns which of the errors of the last two attempts explains more: not the one of an attempt that the
-/// deadline has cut short.
-pub(super) fn more_telling(error: Error, before: Option<Error>, deadline: Instant) -> Error {
-    let is_cut = error.kind() == ErrorKind::DeadlineExceeded || Instant::now() >= deadline;
-    match before {
-        Some(before) if is_cut => before,
-        _ => error,
     }
 }
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    attempts::more_telling,
     catalog::{Catalog, RegionsBefore, Source},
     look_ups::{Leader, LookUps, Turn},
     meta::{MetaReader, MetaRegion, WALK_BATCH},
     no_location::NoLocation,
+    pause,
     region_cache::{RegionCache, RegionLocation},
     stale_regions::StaleRegions,
 };
@@ -204,9 +204,11 @@ impl Locator {
                 Err(failure) => failure,
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let pause = super::pause::within(left, config.pause(), attempt);
+            let pause = pause::within(left, config.pause(), attempt);
             let Some(pause) = pause.filter(|_| !failure.is_final()) else {
-                return Err(more_telling(failure.into_error(table), last_error, deadline)
+                let before = last_error.filter(|_| !failure.is_final());
+                let error = pause::more_telling(failure.into_error(table), before, deadline);
+                return Err(error
                     .at_operation("reading the table's regions")
                     .at_table(table)
                     .at_attempt(attempt));

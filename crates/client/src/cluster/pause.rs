@@ -1,8 +1,14 @@
-//! The pauses between attempts, by HBase's own table.
+//! The pauses between attempts, by HBase's own table, and what to report if there is no time for one.
 
 use std::time::Duration;
 
-use crate::{config::Config, rpc::Recovery};
+use tokio::time::Instant;
+
+use crate::{
+    config::Config,
+    error::{Error, ErrorKind},
+    rpc::Recovery,
+};
 
 const MULTIPLIERS: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
 
@@ -17,10 +23,13 @@ pub(super) fn after_attempt(base: Duration, attempt: u32) -> Duration {
 /// Returns the pause after this attempt in the time that is left. If that is too short, returns
 /// half of it, so that the last attempts come near the deadline; `None` if not even a short pause
 /// is left.
+///
+/// The next attempt has at least a quarter of `base`: one that the deadline cuts short says less than the
+/// one before, and of a write it leaves the outcome unknown.
 pub(super) fn within(left: Duration, base: Duration, attempt: u32) -> Option<Duration> {
     let pause = after_attempt(base, attempt);
     match left {
-        _ if pause < left => Some(pause),
+        _ if pause.saturating_add(base / 4) <= left => Some(pause),
         _ if left / 2 >= base => Some(left / 2),
         _ => None,
     }
@@ -35,9 +44,22 @@ pub(super) fn for_recovery(
 ) -> Option<Duration> {
     match recovery {
         // A server that requests a wait of zero must not be called without a pause.
-        Recovery::WaitFor(wait) => Some(wait.max(config.pause())).filter(|wait| *wait < left),
+        Recovery::WaitFor(wait) => {
+            let pause = wait.max(config.pause());
+            Some(pause).filter(|pause| pause.saturating_add(config.pause() / 4) <= left)
+        }
         Recovery::WaitForLoad => within(left, config.overloaded_pause(), attempt),
         _ => within(left, config.pause(), attempt),
+    }
+}
+
+/// Returns which of the errors of the last two attempts explains more: not the one of an attempt that the
+/// deadline has cut short.
+pub(super) fn more_telling(error: Error, before: Option<Error>, deadline: Instant) -> Error {
+    let is_cut = error.kind() == ErrorKind::DeadlineExceeded || Instant::now() >= deadline;
+    match before {
+        Some(before) if is_cut => before,
+        _ => error,
     }
 }
 
@@ -54,7 +76,7 @@ mod tests {
         assert!(pause(Recovery::Wait) < second && pause(Recovery::WaitForLoad) >= second);
         assert_eq!(pause(Recovery::WaitFor(7 * second)), 7 * second);
         assert_eq!(pause(Recovery::WaitFor(Duration::ZERO)), config.pause());
-        assert!(for_recovery(Recovery::WaitFor(61 * second), 60 * second, &config, 1).is_none());
+        assert!(for_recovery(Recovery::WaitFor(60 * second), 60 * second, &config, 1).is_none());
     }
 
     #[test]
@@ -88,6 +110,8 @@ mod tests {
         };
         assert_eq!(pause(30_000, 5).map(|pause| pause / 100), Some(10));
         assert_eq!(pause(12_000, 12), Some(6_000));
+        // Not 1 s, which would leave 20 ms.
+        assert_eq!(pause(1_020, 5), Some(510));
         assert_eq!(pause(200, 12), Some(100));
         assert_eq!(pause(199, 12), None);
         assert_eq!(pause(0, 1), None);

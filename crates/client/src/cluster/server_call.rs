@@ -5,7 +5,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{CallKind, Cluster, attempts::more_telling, pause};
+use super::{CallKind, Cluster, pause};
 use crate::{
     config::HostPort,
     error::{Effect, Error, ErrorKind, Result},
@@ -139,7 +139,7 @@ impl Cluster {
                     Ok(Some(server)) => server,
                     Ok(None) => continue,
                     Err(error) => {
-                        return Err(more_telling(error, last_error, deadline).with_effect(effect));
+                        return Err(pause::more_telling(error, last_error, deadline).with_effect(effect));
                     }
                 },
             };
@@ -187,7 +187,7 @@ impl Cluster {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(pause) = pause::for_recovery(recovery, left, &self.config, attempt) else {
                 let gave_up = Error::new(ErrorKind::DeadlineExceeded, "gave up").with_retryable(true);
-                return Err(in_context(gave_up).with_source(more_telling(error, last_error, deadline)));
+                return Err(in_context(gave_up).with_source(pause::more_telling(error, last_error, deadline)));
             };
             last_error = Some(error);
             RETRIES.count(|| [reason]);
