@@ -125,10 +125,10 @@ fn forgotten_change_whose_effect_is_not_seen_is_unknown(
 fn call_of_the_master_that_gives_up_reports_what_the_master_said() {
     FakeHBase::run(async |hbase| {
         let admin = hbase.connect().await?.admin().with_operation_timeout(DEADLINE);
-        let starting =
-            || Call::named("GetTableNames").fail_before("PleaseHoldException", "Master is initializing");
-        hbase.fault(starting().times(3));
-        hbase.fault(Call::named("GetTableNames").lose_request());
+        let call = || Call::named("GetTableNames");
+        let starting = call().fail_before("PleaseHoldException", "Master is initializing");
+        hbase.fault(starting.times(3));
+        hbase.fault(call().lose_request());
         let error = admin.tables().await.unwrap_err();
         assert!(error.to_string().contains("Master is initializing"), "{error}");
         Ok(())
