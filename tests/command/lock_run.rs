@@ -293,7 +293,7 @@ fn lock_is_held_until_what_the_command_started_has_ended() {
 #[test]
 fn terminal_changes_nothing_about_what_is_waited_for() {
     let table = lock_table("terminal");
-    lock(&table, "acquire", "a", &["--ttl", "100ms"]).done();
+    lock(&table, "acquire", "a", &["--ttl", "2s"]).done();
     // The other end of the pipe is in the same process group.
     let script = ["--", "sh", "-c", "'sleep 3 & exit 7'", "|", "cat"];
     let line = arguments(&table, "run", "a", &["--wait", "10s"]).join(" ");

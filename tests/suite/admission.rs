@@ -29,19 +29,35 @@ fn rows(prefix: &str) -> Vec<String> {
     (0..200).map(|number| format!("{prefix}{number:03}")).collect()
 }
 
+/// Makes 200 commits in a few calls: the first two have a call each, and the others share those that
+/// follow. On a machine that is so busy that a call takes longer than commits wait for it, they are
+/// sent alone; then they are made again.
+async fn within_a_few_calls(spy: &Spy, commit: impl AsyncFn()) {
+    let mut calls = Vec::new();
+    for _ in 0..5 {
+        let before = spy.endpoint_calls();
+        commit().await;
+        match spy.endpoint_calls() - before {
+            3..=12 => return,
+            others => calls.push(others),
+        }
+    }
+    panic!("{calls:?} calls");
+}
+
 #[tokio::test]
 async fn transactions_that_queue_up_share_calls_and_all_are_applied() {
     let shared = TABLE.get().await;
     let (table, spy) = counted(&shared, OpenOptions::new()).await;
-    let (before, wanted) = (spy.endpoint_calls(), rows("aaa"));
-    let outcomes = commit_side_by_side(&table, &wanted).await;
-    for outcome in outcomes {
-        assert_eq!(outcome.into_result().unwrap().rows, 1);
-    }
-    assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
-    // The first two have a call each, and the others share those that follow.
-    let calls = spy.endpoint_calls() - before;
-    assert!((3..=12).contains(&calls), "{calls} calls");
+    let wanted = rows("aaa");
+    within_a_few_calls(&spy, async || {
+        let outcomes = commit_side_by_side(&table, &wanted).await;
+        for outcome in outcomes {
+            assert_eq!(outcome.into_result().unwrap().rows, 1);
+        }
+        assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -49,15 +65,15 @@ async fn groups_of_a_batch_share_calls() {
     let shared = TABLE.get().await;
     let (table, spy) = counted(&shared, OpenOptions::new()).await;
     let rows: Vec<_> = (0..200).map(|number| format!("{number:03}row")).collect();
-    let before = spy.endpoint_calls();
-    let mut batch = table.batch();
-    batch.extend(rows.iter().map(|row| put(row.clone(), "v")));
-    for group in batch.commit().await {
-        assert_eq!(group.outcome.into_result().unwrap().rows, 1);
-    }
-    assert_eq!(keys(table.table(), Scan::new().stop_row("2")).await, rows);
-    let calls = spy.endpoint_calls() - before;
-    assert!((3..=12).contains(&calls), "{calls} calls");
+    within_a_few_calls(&spy, async || {
+        let mut batch = table.batch();
+        batch.extend(rows.iter().map(|row| put(row.clone(), "v")));
+        for group in batch.commit().await {
+            assert_eq!(group.outcome.into_result().unwrap().rows, 1);
+        }
+        assert_eq!(keys(table.table(), Scan::new().stop_row("2")).await, rows);
+    })
+    .await;
 }
 
 #[tokio::test]

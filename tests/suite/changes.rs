@@ -186,7 +186,7 @@ async fn commits_do_not_wait_for_a_silent_master() {
         assert!(commit(&opened, "meanwhile").await.is_committed());
         longest = longest.max(sent.elapsed());
     }
-    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
     let other = ruled(table.name.clone(), &PartitionRule::prefix_length(4).unwrap());
     modify(&connect().await, &table, other).await;
     assert!(commit(&opened, "not known yet").await.is_committed());

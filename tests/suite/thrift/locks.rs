@@ -101,7 +101,7 @@ async fn local_waiter_on_a_gateway_is_given_the_holder() {
 /// The renewal reaches the lock row before the lease expires, but the companion row too late.
 #[tokio::test]
 async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
-    const LEASE: Duration = Duration::from_secs(4);
+    const LEASE: Duration = Duration::from_secs(8);
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let forwarder = Forwarder::to(port()).await;
