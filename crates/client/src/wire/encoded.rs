@@ -173,6 +173,41 @@ fn marker<'a>(delete: &'a Delete, scope: &'a DeleteScope) -> CellRef<'a> {
     }
 }
 
+/// Returns mutations in the order of their rows, those of one row in the order of their numbers. Each
+/// has a part of its row before it, the same for equal rows.
+///
+/// Most comparisons need that part alone: eight bytes behind what all rows have in common.
+fn in_order_of_rows<'a>(
+    mutations: &[Encoded],
+    row: impl Fn(&Encoded) -> &'a [u8],
+) -> impl Iterator<Item = (u64, Encoded)> {
+    let first = mutations.first().map_or(&[][..], &row);
+    let in_common = |row: &[u8]| {
+        row.iter()
+            .zip(first)
+            .take_while(|(one, other)| one == other)
+            .count()
+    };
+    let common = mutations.iter().map(|mutation| in_common(row(mutation))).min();
+    let key = |row: &[u8]| {
+        let behind = &row[common.unwrap_or(0)..];
+        let (mut key, len) = ([0; 8], behind.len().min(8));
+        key[..len].copy_from_slice(&behind[..len]);
+        u64::from_be_bytes(key)
+    };
+    let mut order: Vec<_> = (0..)
+        .zip(mutations)
+        .map(|(index, mutation)| (key(row(mutation)), index))
+        .collect();
+    order.sort_by(|(key, index), (other_key, other_index)| {
+        let (one, other) = (&mutations[*index], &mutations[*other_index]);
+        key.cmp(other_key)
+            .then_with(|| row(one).cmp(row(other)))
+            .then_with(|| one.number.cmp(&other.number))
+    });
+    order.into_iter().map(|(key, index)| (key, mutations[index]))
+}
+
 impl EncodedSlice {
     pub(crate) fn mutations(&self) -> &[Encoded] {
         &self.mutations
@@ -213,20 +248,18 @@ impl EncodedSlice {
     pub(crate) fn split_repeated_rows(&mut self) -> Self {
         let Self { buffer, mutations } = self;
         let row = |mutation: &Encoded| &buffer[mutation.row()];
-        if !mutations.is_sorted_by(|one, next| row(one) < row(next)) {
-            mutations.sort_by(|one, next| row(one).cmp(row(next)).then(one.number.cmp(&next.number)));
-        }
         let mut repeated = Vec::new();
-        let mut first = 0;
-        for index in 1..mutations.len() {
-            if row(&mutations[first]) == row(&mutations[index]) {
-                repeated.push(mutations[index]);
-            } else {
-                first = index;
+        if !mutations.is_sorted_by(|one, next| row(one) < row(next)) {
+            let mut sorted: Vec<(u64, Encoded)> = Vec::with_capacity(mutations.len());
+            for (key, mutation) in in_order_of_rows(mutations, row) {
+                match sorted.last() {
+                    Some((last_key, last)) if *last_key == key && row(last) == row(&mutation) => {
+                        repeated.push(mutation);
+                    }
+                    _ => sorted.push((key, mutation)),
+                }
             }
-        }
-        if !repeated.is_empty() {
-            mutations.dedup_by(|next, one| row(one) == row(next));
+            *mutations = sorted.into_iter().map(|(_, mutation)| mutation).collect();
             repeated.sort_by_key(|mutation| mutation.number);
         }
         Self {
@@ -257,6 +290,9 @@ impl EncodedSlice {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, btree_map::Entry};
+
+    use proptest::{collection::vec, prelude::*};
     use prost::Message;
 
     use super::*;
@@ -280,6 +316,10 @@ mod tests {
             encoded.push(mutation, number, false).unwrap();
         }
         encoded.finish()
+    }
+
+    fn numbers(slice: &EncodedSlice) -> Vec<u64> {
+        slice.mutations().iter().map(|mutation| mutation.number).collect()
     }
 
     #[test]
@@ -325,11 +365,31 @@ mod tests {
         let rows = ["b", "a", "b", "c", "a", "a"];
         let mut slice = encoded(&rows.map(|row| Put::new(row).cell("f", "q", "v").into()));
         let repeated = slice.split_repeated_rows();
-        let numbers = |slice: &EncodedSlice| -> Vec<u64> {
-            slice.mutations().iter().map(|mutation| mutation.number).collect()
-        };
         assert_eq!(numbers(&slice), [1, 0, 3]);
         assert_eq!(numbers(&repeated), [2, 4, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_in_their_order_whatever_they_have_in_common(
+            prefix in vec(any::<u8>(), 0..10),
+            rows in vec(vec(0..2u8, 0..10), 1..30),
+        ) {
+            let rows: Vec<Vec<u8>> = rows.iter().map(|row| [&*prefix, row].concat()).collect();
+            let puts = rows.iter().map(|row| Put::new(row.clone()).cell("f", "q", "v").into());
+            let mut slice = encoded(&puts.collect::<Vec<_>>());
+            let repeated = slice.split_repeated_rows();
+            let mut first: BTreeMap<&[u8], u64> = BTreeMap::new();
+            let mut others = Vec::new();
+            for (number, row) in (0..).zip(&rows) {
+                match first.entry(row) {
+                    Entry::Vacant(place) => drop(place.insert(number)),
+                    Entry::Occupied(_) => others.push(number),
+                }
+            }
+            prop_assert_eq!(numbers(&slice), first.into_values().collect::<Vec<_>>());
+            prop_assert_eq!(numbers(&repeated), others);
+        }
     }
 
     #[test]
