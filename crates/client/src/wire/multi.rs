@@ -130,6 +130,11 @@ impl Part for Action<'_> {
         output.number(1, self.index.into());
         output.bytes(self.number, self.message);
     }
+
+    fn expected_len(&self) -> usize {
+        // A number and a message, both short.
+        4 + self.message.len()
+    }
 }
 
 /// A [`pb::MultiResponse`] to mutations, whose results are empty and are not read.

@@ -85,10 +85,11 @@ impl Part for MutationMessage<'_> {
             for first in 0..cells {
                 let family = Family {
                     mutation,
+                    name: value(mutation, first).family,
                     first,
                     cells,
                 };
-                let is_of = |index| value(mutation, index).family == family.name();
+                let is_of = |index| value(mutation, index).family == family.name;
                 if !(0..first).any(is_of) {
                     output.message(3, &family);
                 }
@@ -111,12 +112,21 @@ impl Part for MutationMessage<'_> {
             output.number(9, self.nonce);
         }
     }
+
+    fn expected_len(&self) -> usize {
+        // Six bytes besides the row, four of a family, and six of a cell.
+        16 + self.mutation.size()
+    }
 }
 
 impl Part for TimeRange {
     fn write(&self, output: &mut impl Output) {
         output.number(1, self.from);
         output.number(2, self.to);
+    }
+
+    fn expected_len(&self) -> usize {
+        2 * (1 + size_of::<u64>())
     }
 }
 
@@ -127,30 +137,36 @@ impl Part for (String, Bytes) {
         output.bytes(1, name.as_bytes());
         output.bytes(2, value);
     }
+
+    fn expected_len(&self) -> usize {
+        let (name, value) = self;
+        4 + name.len() + value.len()
+    }
 }
 
 /// A `ColumnValue`: the cells from this one on that are of its family.
 struct Family<'a> {
     mutation: &'a Mutation,
+    name: &'a [u8],
     first: usize,
     cells: usize,
 }
 
-impl<'a> Family<'a> {
-    fn name(&self) -> &'a [u8] {
-        value(self.mutation, self.first).family
-    }
-}
-
 impl Part for Family<'_> {
     fn write(&self, output: &mut impl Output) {
-        output.bytes(1, self.name());
+        output.bytes(1, self.name);
         for index in self.first..self.cells {
             let value = value(self.mutation, index);
-            if value.family == self.name() {
+            if value.family == self.name {
                 output.message(2, &value);
             }
         }
+    }
+
+    fn expected_len(&self) -> usize {
+        // Most families have one cell, or cells of the same size.
+        let cell = value(self.mutation, self.first).expected_len();
+        2 + self.name.len() + (2 + cell) * (self.cells - self.first)
     }
 }
 
@@ -185,6 +201,15 @@ impl Part for Value<'_> {
         if let Content::Delete(kind) = self.content {
             output.number(4, kind as u64);
         }
+    }
+
+    fn expected_len(&self) -> usize {
+        let content = match self.content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Amount(_) => size_of::<i64>(),
+            Content::Delete(_) => 0,
+        };
+        4 + self.qualifier.map_or(0, <[u8]>::len) + content
     }
 }
 
@@ -231,7 +256,10 @@ fn value(mutation: &Mutation, index: usize) -> Value<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use prost::Message;
+    use rstest::rstest;
 
     use super::*;
     use crate::{
@@ -323,6 +351,19 @@ mod tests {
             assert!(values.len() == 2 && values.iter().all(|value| value.timestamp == Some(5)));
             let range = message.time_range.unwrap();
             assert_eq!((range.from, range.to), (Some(3), Some(7)));
+        }
+    }
+
+    #[rstest]
+    #[case::one_byte(0..130)]
+    #[case::two_bytes(110..400)]
+    #[case::three_bytes(16_330..16_400)]
+    fn lengths_have_as_few_bytes_as_they_need(#[case] lens: Range<usize>) {
+        for len in lens {
+            let value = vec![b'v'; len];
+            message(Put::new("r").cell("f", "q", value.clone()));
+            let put = Put::new("r").cell("f", "q", "").cell("f", "r", value.clone());
+            message(put.cell("g", value.clone(), "").attribute("name", value));
         }
     }
 

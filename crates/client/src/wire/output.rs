@@ -1,10 +1,15 @@
 //! Messages that are written straight into a buffer, without building them first.
 
+use std::iter;
+
 use prost::encoding::{WireType, encode_varint, encoded_len_varint, key_len};
 
 /// A message, or a part of one.
 pub(super) trait Part {
     fn write(&self, output: &mut impl Output);
+
+    /// Returns about the number of its bytes. A wrong number costs a move of the bytes.
+    fn expected_len(&self) -> usize;
 }
 
 /// What fields are written to: a buffer, or the count of their bytes.
@@ -24,11 +29,7 @@ pub(super) trait Output: Sized {
         self.raw(bytes);
     }
 
-    fn message(&mut self, number: u32, message: &impl Part) {
-        self.key(number, WireType::LengthDelimited);
-        self.varint(len(message) as u64);
-        message.write(self);
-    }
+    fn message(&mut self, number: u32, message: &impl Part);
 }
 
 struct Count(usize);
@@ -73,5 +74,21 @@ impl Output for Vec<u8> {
 
     fn raw(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+
+    /// Writes the length behind the message, into the room that was left for it: counting it before
+    /// would visit each part once for every message around it.
+    fn message(&mut self, number: u32, message: &impl Part) {
+        self.key(number, WireType::LengthDelimited);
+        let start = self.len();
+        let room = encoded_len_varint(message.expected_len() as u64);
+        self.resize(start + room, 0);
+        message.write(self);
+        let len = (self.len() - start - room) as u64;
+        let width = encoded_len_varint(len);
+        if width != room {
+            self.splice(start..start + room, iter::repeat_n(0, width));
+        }
+        encode_varint(len, &mut &mut self[start..start + width]);
     }
 }
