@@ -528,7 +528,7 @@ impl Queue {
         let is_beside = |waiting: &Waiting| waiting.location.region.name == location.region.name;
         let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
         let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
-        let mut taken: Vec<Waiting> = Vec::new();
+        let mut taken = Vec::with_capacity(self.waiting.len().min(MOST_OPERATIONS));
         let mut rows: BTreeSet<Bytes> = BTreeSet::new();
         let mut bytes = 0;
         for mut waiting in mem::take(&mut self.waiting) {

@@ -3,9 +3,10 @@
 //! A call is a loop: locate, send, and on failure let [`Attempts::recover`] decide. That forgets
 //! outdated locations and pauses for the next attempt, or returns the error for the user.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Cluster, RegionLocation, locator::STATE_LOOK_UP, no_location::NoLocation, pause};
@@ -216,11 +217,13 @@ impl<'a> Attempts<'a> {
         self.attempt += 1;
         let Operation { table, deadline, .. } = self.operation;
         let attempt_deadline = deadline.min(Instant::now() + self.cluster.config.read_timeout());
-        let look_up = self
-            .cluster
-            .locator
-            .locate(table, &self.operation.row, attempt_deadline);
-        timeout_at(attempt_deadline, look_up).await.ok()
+        let locator = &self.cluster.locator;
+        let mut look_up = pin!(locator.locate(table, &self.operation.row, attempt_deadline));
+        // Most locations are cached, and need no timer.
+        match look_up.as_mut().now_or_never() {
+            Some(answer) => Some(answer),
+            None => timeout_at(attempt_deadline, look_up).await.ok(),
+        }
     }
 
     /// Returns the limit of the next attempt, which goes to this location. A repeatable attempt ends

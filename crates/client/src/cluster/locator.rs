@@ -72,7 +72,7 @@ impl Locator {
         row: &Bytes,
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
-        if *table == TableName::meta() {
+        if table.is_meta() {
             return Box::pin(self.catalog.location(deadline)).await;
         }
         if let Some(location) = self.cache.find(table, row) {
@@ -187,14 +187,14 @@ impl Locator {
         loop {
             let attempt_deadline = deadline.min(Instant::now() + config.read_timeout());
             let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
-            let answer = match *table == TableName::meta() {
+            let answer = match table.is_meta() {
                 true => self.meta_region(attempt_deadline).await,
                 false => self.catalog.read_primary(attempt_deadline, read).await,
             };
             let failure = match answer {
                 Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
                 Ok((regions, _)) => {
-                    if *table != TableName::meta() {
+                    if !table.is_meta() {
                         for location in regions.iter().filter_map(MetaRegion::location) {
                             self.cache.insert(location);
                         }
@@ -244,7 +244,7 @@ impl Locator {
 
     /// Forgets a location that turned out to be stale.
     pub(super) fn forget(&self, location: &RegionLocation) {
-        if location.region.table == TableName::meta() {
+        if location.region.table.is_meta() {
             self.catalog.forget(&location.server);
         } else {
             self.cache.forget(location);

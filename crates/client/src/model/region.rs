@@ -40,7 +40,7 @@ impl RegionInfo {
     /// Sets the name of a region that has been created since HBase 0.90, by its other fields
     /// (`RegionInfo.createRegionName`).
     pub(crate) fn named(self) -> Self {
-        if self.table == TableName::meta() {
+        if self.table.is_meta() {
             return Self {
                 name: Self::meta().name,
                 ..self
@@ -67,7 +67,7 @@ impl RegionInfo {
     /// the region.
     #[must_use]
     pub fn encoded_name(&self) -> &[u8] {
-        if self.table == TableName::meta() {
+        if self.table.is_meta() {
             return b"1588230740";
         }
         let name = self.name.strip_suffix(b".").unwrap_or(&self.name);
@@ -82,7 +82,7 @@ impl RegionInfo {
         let suffix = format!("_{id:04X}");
         // The names of `RegionInfo.createRegionName`: that of `hbase:meta` has no digest, and in
         // others the digest is that of all before it.
-        if self.table == TableName::meta() {
+        if self.table.is_meta() {
             return Self {
                 name: [&self.name[..], suffix.as_bytes()].concat().into(),
                 ..self.clone()

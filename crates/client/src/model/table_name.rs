@@ -1,6 +1,6 @@
 //! A table's name, with its namespace.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use crate::error::{Error, Result};
 
@@ -17,8 +17,9 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
-    namespace: String,
-    qualifier: String,
+    // Every clone of a table's handle has a name.
+    namespace: Arc<str>,
+    qualifier: Arc<str>,
 }
 
 /// A type that is accepted as the name of a table: a [`TableName`], or text that is parsed as one.
@@ -143,7 +144,12 @@ impl TableName {
     /// Returns whether this is one of HBase's own tables.
     #[must_use]
     pub fn is_system(&self) -> bool {
-        self.namespace == "hbase"
+        *self.namespace == *"hbase"
+    }
+
+    /// Returns whether this is `hbase:meta`.
+    pub(crate) fn is_meta(&self) -> bool {
+        self.is_system() && *self.qualifier == *"meta"
     }
 }
 
@@ -160,7 +166,7 @@ impl FromStr for TableName {
 
 impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace != DEFAULT_NAMESPACE {
+        if *self.namespace != *DEFAULT_NAMESPACE {
             write!(f, "{}:", self.namespace)?;
         }
         f.write_str(&self.qualifier)

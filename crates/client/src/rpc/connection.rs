@@ -16,9 +16,14 @@ use std::{
 };
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures::future::BoxFuture;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
-    sync::{Notify, mpsc, oneshot, watch},
+    sync::{
+        Notify,
+        mpsc::{self, error::TrySendError},
+        oneshot, watch,
+    },
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -154,61 +159,7 @@ impl RpcConnection {
     /// `encode` gets the call's id.
     pub(super) async fn call(
         &self,
-        limit: AttemptLimit,
-        encode: impl FnOnce(u32) -> Result<RequestFrame, FrameError>,
-    ) -> Answer {
-        let began = Instant::now();
-        let exchange = self.exchange(limit.deadline, encode);
-        if !limit.repeatable {
-            return exchange.await;
-        }
-        let mut exchange = pin!(exchange);
-        tokio::select! {
-            biased;
-            answer = &mut exchange => answer,
-            () = self.silence(began) => Err(CallError::Timeout { waited: began.elapsed(), sent: true }),
-        }
-    }
-
-    /// Returns when the peer turns out to be silent for a call that has waited since then.
-    async fn silence(&self, since: Instant) {
-        loop {
-            match self.shared.liveness.check(since) {
-                Check::Again(at) => sleep_until(at).await,
-                Check::Ping => {
-                    Box::pin(self.ping()).await;
-                }
-                Check::Silent => return,
-            }
-        }
-    }
-
-    /// Returns whether the peer answers a request that every server answers at once, for example by
-    /// rejecting it.
-    async fn ping(&self) -> bool {
-        let deadline = Instant::now() + PING_TIMEOUT;
-        let answer = self.exchange(deadline, |call_id| {
-            ping::request(self.service, call_id, PING_TIMEOUT)
-        });
-        matches!(answer.await, Ok(_) | Err(CallError::Remote(_)))
-    }
-
-    /// Sends such a request with a block of cells, and returns its answer.
-    pub(super) async fn ping_with(&self, cells: Bytes, deadline: Instant) -> Answer {
-        let timeout = deadline.saturating_duration_since(Instant::now());
-        let encode = |call_id| ping::with_cells(self.service, call_id, timeout, cells);
-        self.exchange(deadline, encode).await
-    }
-
-    /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
-    /// or the peer answers a ping.
-    pub(super) async fn is_alive(&self) -> bool {
-        self.shared.liveness.silent_for() < IDLE || Box::pin(self.ping()).await
-    }
-
-    async fn exchange(
-        &self,
-        deadline: Instant,
+        limit: &AttemptLimit,
         encode: impl FnOnce(u32) -> Result<RequestFrame, FrameError>,
     ) -> Answer {
         let began = Instant::now();
@@ -218,30 +169,77 @@ impl RpcConnection {
             call_id: self.shared.enter(waiter)?,
         };
         let frame = encode(call.call_id).map_err(|error| CallError::Unsendable(Arc::new(error)))?;
-        let exchange = async {
+        let outgoing = Outgoing {
+            call_id: call.call_id,
+            frame,
+        };
+        let mut exchange = pin!(async {
             // A queue without a receiver belongs to a connection that has ended. The waiter
             // receives the reason.
-            let _ = self
-                .outbox
-                .send(Outgoing {
-                    call_id: call.call_id,
-                    frame,
-                })
-                .await;
+            if let Err(TrySendError::Full(outgoing)) = self.outbox.try_send(outgoing) {
+                let _ = Box::pin(self.outbox.send(outgoing)).await;
+            }
             answer.await
-        };
-        match timeout_at(deadline, exchange).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(self
-                .shared
-                .ending()
-                .unwrap_or(Ending::Closed)
-                .into_call_error(true)),
-            Err(_) => Err(CallError::Timeout {
+        });
+        tokio::select! {
+            biased;
+            answer = &mut exchange => answer.unwrap_or_else(|_| {
+                Err(self.shared.ending().unwrap_or(Ending::Closed).into_call_error(true))
+            }),
+            () = self.end_of_patience(limit, began) => Err(CallError::Timeout {
                 waited: began.elapsed(),
                 sent: call.give_up(),
             }),
         }
+    }
+
+    /// Returns at the deadline of a call that has waited since then. If the call is repeatable, returns
+    /// as soon as the peer turns out to be silent.
+    async fn end_of_patience(&self, limit: &AttemptLimit, since: Instant) {
+        let mut next = limit.deadline;
+        loop {
+            if limit.repeatable {
+                next = match self.shared.liveness.check(since) {
+                    Check::Again(at) => at.min(limit.deadline),
+                    Check::Ping => match timeout_at(limit.deadline, self.ping()).await {
+                        Ok(_) => continue,
+                        Err(_) => return,
+                    },
+                    Check::Silent => return,
+                };
+            }
+            sleep_until(next).await;
+            if next == limit.deadline {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether the peer answers a request that every server answers at once, for example by
+    /// rejecting it.
+    ///
+    /// Boxed: a call that waits pings, and a ping is a call.
+    fn ping(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            let limit = AttemptLimit::new(Instant::now() + PING_TIMEOUT, false);
+            let answer = self.call(&limit, |call_id| {
+                ping::request(self.service, call_id, PING_TIMEOUT)
+            });
+            matches!(answer.await, Ok(_) | Err(CallError::Remote(_)))
+        })
+    }
+
+    /// Sends such a request with a block of cells, and returns its answer.
+    pub(super) async fn ping_with(&self, cells: Bytes, deadline: Instant) -> Answer {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let encode = |call_id| ping::with_cells(self.service, call_id, timeout, cells);
+        self.call(&AttemptLimit::new(deadline, false), encode).await
+    }
+
+    /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
+    /// or the peer answers a ping.
+    pub(super) async fn is_alive(&self) -> bool {
+        self.shared.liveness.silent_for() < IDLE || self.ping().await
     }
 
     /// Returns whether calls can still be made on it.

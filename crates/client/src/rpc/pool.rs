@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -168,7 +169,7 @@ impl RpcClient {
     ) -> Result<(R, CellBlockDecoder), CallError> {
         let (method, timer) = (call.method, Timer::start());
         let in_flight = CALLS_IN_FLIGHT.raise();
-        let answer = self.attempt(call).await;
+        let answer = self.attempt(&call).await;
         drop(in_flight);
         CALLS.count(|| [method, answer.as_ref().map_or_else(CallError::reason, |_| "ok")]);
         CALL_DURATION.record_since(timer, || [method]);
@@ -177,7 +178,7 @@ impl RpcClient {
 
     async fn attempt<M: Message, R: Message + Default>(
         self: &Arc<Self>,
-        call: Call<'_, M>,
+        call: &Call<'_, M>,
     ) -> Result<(R, CellBlockDecoder), CallError> {
         let mut line = Line {
             target: DialTarget {
@@ -190,8 +191,8 @@ impl RpcClient {
         let AttemptLimit {
             deadline,
             repeatable,
-            trace,
-        } = call.limit.clone();
+            ref trace,
+        } = call.limit;
         let compression = self.dialler.compression_to(call.service);
         let cells = match compression {
             Some(compression) if !call.cells.is_empty() => compression
@@ -207,7 +208,15 @@ impl RpcClient {
                 sent: false,
             });
         }
-        let connection = match timeout_at(deadline, self.usable_connection(&mut line, repeatable)).await {
+        let found = {
+            let mut usable = pin!(self.usable_connection(&mut line, repeatable));
+            // Most calls find a connection, and need no timer.
+            match usable.as_mut().now_or_never() {
+                Some(found) => Ok(found),
+                None => timeout_at(deadline, usable).await,
+            }
+        };
+        let connection = match found {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) if error.is_hang_up() => {
                 let reason = self.why_it_hangs_up(&line.target, deadline).await;
@@ -216,9 +225,8 @@ impl RpcClient {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
-        let sent_at = Instant::now();
         let answer = connection
-            .call(call.limit, |call_id| {
+            .call(&call.limit, |call_id| {
                 let options = frame::RequestOptions {
                     timeout: deadline.saturating_duration_since(Instant::now()),
                     priority: call.priority,
@@ -235,7 +243,9 @@ impl RpcClient {
                 )
             })
             .await;
-        if matches!(answer, Err(CallError::Timeout { .. })) && connection.is_silent(sent_at.elapsed()) {
+        if let Err(CallError::Timeout { waited, .. }) = answer
+            && connection.is_silent(waited)
+        {
             // Nothing came in while the call waited, or after a ping: the peer may be gone
             // silently. Later calls get a new connection; those in flight here keep theirs.
             self.retire(&line, &connection);

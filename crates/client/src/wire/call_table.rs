@@ -1,6 +1,9 @@
 //! The assignment of answers to waiters.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use super::frame::CONNECTION_CALL_ID;
 
@@ -10,7 +13,7 @@ use super::frame::CONNECTION_CALL_ID;
 /// also for calls that were given up, so an unknown id is no error.
 #[derive(Debug)]
 pub(crate) struct CallTable<W> {
-    calls: HashMap<u32, Call<W>>,
+    calls: HashMap<u32, Call<W>, BuildHasherDefault<HashOfId>>,
     next: u32,
     capacity: usize,
 }
@@ -21,6 +24,25 @@ struct Call<W> {
     sent: bool,
 }
 
+/// Hashes an id. Ids are consecutive, and no peer chooses them, so spreading their bits is enough.
+#[derive(Debug, Default)]
+struct HashOfId(u64);
+
+impl Hasher for HashOfId {
+    fn write_u32(&mut self, id: u32) {
+        // 2^64 divided by the golden ratio, as in Fibonacci hashing.
+        self.0 = u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("an id is one number");
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 impl<W> CallTable<W> {
     /// Creates a table for at most `capacity` concurrent calls.
     pub(crate) fn new(capacity: usize) -> Self {
@@ -29,7 +51,7 @@ impl<W> CallTable<W> {
 
     fn starting_at(next: u32, capacity: usize) -> Self {
         Self {
-            calls: HashMap::new(),
+            calls: HashMap::default(),
             next,
             capacity,
         }

@@ -196,7 +196,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         store_offset: selection.offset_per_family,
         load_column_families_on_demand: selection.load_families_on_demand,
         cache_blocks: (!get.cache_blocks).then_some(false),
-        filter: selection.filter.as_ref().map(read_filter_message),
+        filter: selection.filter.as_deref().map(read_filter_message),
         consistency: consistency(selection.consistency),
         query_metrics_enabled: selection.query_metrics.then_some(true),
         ..pb::Get::default()
@@ -261,7 +261,7 @@ fn consistency(consistency: Consistency) -> Option<i32> {
 fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
     // A single row is the range itself.
     let only_rows = (scan.rows.len() > 1).then(|| only_rows(&scan.rows));
-    let filter = scan.selection.filter.as_ref().map(read_filter_message);
+    let filter = scan.selection.filter.as_deref().map(read_filter_message);
     match (only_rows, filter) {
         (Some(only_rows), Some(filter)) => Some(filter::all(vec![only_rows, filter])),
         (only_rows, filter) => only_rows.or(filter),

@@ -30,7 +30,7 @@ impl Admin {
     /// [outcome is unknown](Error::is_outcome_unknown).
     pub async fn truncate_region(&self, region: &RegionInfo) -> Result<()> {
         let in_context = |error: Error| error.at_operation("truncating a region").at_table(&region.table);
-        if region.table == TableName::meta() {
+        if region.table.is_meta() {
             let what = "hbase:meta is not truncated: it has the locations of all regions";
             return Err(in_context(Error::invalid(what)));
         }

@@ -279,7 +279,7 @@ impl Scan {
         };
         let is_bounded = !self.start.is_empty() && !self.stop.is_empty();
         // The rows of `hbase:meta` are not in the order of their bytes: `MetaCellComparator`.
-        if is_bounded && is_inverted && *table != TableName::meta() {
+        if is_bounded && is_inverted && !table.is_meta() {
             let (order, hint) = match self.reversed {
                 false => ("after", "a scan with reversed() reads down to its stop row"),
                 true => ("before", "a reversed scan starts at the largest row"),
@@ -306,7 +306,7 @@ impl Scan {
             return Err(Error::invalid("a raw scan takes families, but no columns"));
         }
         self.selection.check()?;
-        let filter = self.selection.filter.as_ref();
+        let filter = self.selection.filter.as_deref();
         filter.map_or(Ok(()), ReadFilter::check_in_scan)
     }
 

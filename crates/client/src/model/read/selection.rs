@@ -81,7 +81,8 @@ pub(crate) struct Selection {
     pub(crate) authorizations: Option<Vec<String>>,
     pub(crate) attributes: Vec<(String, Bytes)>,
     pub(crate) query_metrics: bool,
-    pub(crate) filter: Option<ReadFilter>,
+    /// Behind a pointer: few reads have one, and every read is moved.
+    pub(crate) filter: Option<Box<ReadFilter>>,
 }
 
 /// The methods by which gets and scans say what they request of each row.
@@ -205,7 +206,7 @@ macro_rules! selection_methods {
         /// the newest that pass are read. In a family with several versions, an older version may be
         /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
         pub fn filter(mut self, filter: impl Into<ReadFilter>) -> Self {
-            self.selection.filter = Some(filter.into());
+            self.selection.filter = Some(Box::new(filter.into()));
             self
         }
     };
@@ -243,6 +244,6 @@ impl Selection {
         for (family, _) in &self.family_time_ranges {
             check_family(family)?;
         }
-        self.filter.as_ref().map_or(Ok(()), ReadFilter::check)
+        self.filter.as_deref().map_or(Ok(()), ReadFilter::check)
     }
 }

@@ -63,7 +63,7 @@ async fn ask_within(
     limit: AttemptLimit,
 ) -> Result<String, CallError> {
     let body = connection
-        .call(limit, |call_id| {
+        .call(&limit, |call_id| {
             let question = text(question);
             let options = RequestOptions {
                 timeout: MINUTE,
