@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hbase_client::{Connection, Get, Increment, Put, Result, Row, RowOperation, Table};
 use hbase_fake::{Call, FakeHBase};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const OPERATIONS: usize = 200;
 
@@ -73,7 +73,7 @@ fn dropped_batch_sends_no_further_operations() {
         assert!(tokio::time::timeout(limit, batch).await.is_err());
         let sent = hbase.calls("Multi");
         assert!((1..MANY / 1_000).contains(&sent), "{sent}");
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_secs(5)).await;
         assert_eq!(hbase.calls("Multi"), sent);
         let rows = table.get_many((0..MANY).map(|row| Get::new(row.to_string())));
         let counted = rows.await?.iter().filter(|row| row.is_some()).count();
@@ -82,11 +82,16 @@ fn dropped_batch_sends_no_further_operations() {
     });
 }
 
-/// Loses the answer to increments, and what happens then, before they are sent again. Checks that each is
-/// applied once, and returns the rows whose outcome is unknown.
+async fn soon(then: impl FnOnce()) {
+    sleep(Duration::from_millis(500)).await;
+    then();
+}
+
+/// Loses the answer to increments, which are sent again after a second, and does something meanwhile.
+/// Checks that each is applied once, and returns the rows whose outcome is unknown.
 async fn unknown_after_a_lost_answer(
     hbase: &FakeHBase,
-    then: impl FnOnce(),
+    meanwhile: impl Future<Output = ()>,
 ) -> std::result::Result<Vec<usize>, Box<dyn std::error::Error>> {
     hbase.create_table("t", &["f"], &[]);
     let config = hbase.config().with_write_timeout(Duration::from_secs(1));
@@ -94,10 +99,6 @@ async fn unknown_after_a_lost_answer(
     let table = builder.connect().await?.table("t")?;
     hbase.fault(Call::Multi.on("t").lose_answer().times(1));
     let increments = table.batch((0..OPERATIONS).map(increment));
-    let meanwhile = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        then();
-    };
     let (results, ()) = tokio::join!(increments, meanwhile);
     assert_eq!(numbers(&table).await?, [1; OPERATIONS]);
     let mut unknown = Vec::new();
@@ -116,7 +117,7 @@ async fn unknown_after_a_lost_answer(
 #[test]
 fn increments_that_were_applied_together_are_unknown_where_a_split_parts_them() {
     FakeHBase::run(async |hbase| {
-        let unknown = unknown_after_a_lost_answer(hbase, || hbase.split("t", "5")).await?;
+        let unknown = unknown_after_a_lost_answer(hbase, soon(|| hbase.split("t", "5"))).await?;
         // The first hundred, in the order of their rows, are in one of the two regions.
         let mut rows: Vec<_> = (0..OPERATIONS).map(|row| row.to_string()).collect();
         rows.sort();
@@ -133,8 +134,31 @@ fn increments_that_were_applied_together_are_unknown_where_a_split_parts_them() 
 #[tokio::test(start_paused = true)]
 async fn increments_are_unknown_where_another_server_has_their_region() {
     let hbase = FakeHBase::builder().servers(2).build();
-    let unknown = unknown_after_a_lost_answer(&hbase, || hbase.move_region("t", "0", 1));
+    let unknown = unknown_after_a_lost_answer(&hbase, soon(|| hbase.move_region("t", "0", 1)));
     assert_eq!(unknown.await.unwrap(), (0..OPERATIONS).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn increments_are_unknown_where_their_server_starts_again_while_they_wait_for_it() {
+    let hbase = FakeHBase::start();
+    hbase.fault(
+        Call::Multi
+            .on("t")
+            .nth(2)
+            .fail_before("CallQueueTooBigException", "full"),
+    );
+    let restart = async {
+        while hbase.calls("Multi") < 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // The refusal arrives, and the client waits before it tries again.
+        sleep(Duration::from_millis(10)).await;
+        hbase.server(0).crash();
+        hbase.server(0).restart();
+    };
+    let unknown = unknown_after_a_lost_answer(&hbase, restart).await;
+    // The refused call had one of the two actions.
+    assert_eq!(unknown.unwrap().len(), 100);
 }
 
 #[test]

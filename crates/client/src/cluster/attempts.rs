@@ -58,6 +58,8 @@ pub(crate) struct Attempts<'a> {
     has_nonce: bool,
     /// The server that may have applied a write with a nonce, and that would recognise it.
     recognised_by: Option<ServerName>,
+    /// When the location was forgotten that led to that server: the next one is newer.
+    forgotten_at: Option<Instant>,
     observed: ObservedOperation,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Attempts<'a> {
             may_be_applied: false,
             has_nonce: false,
             recognised_by: None,
+            forgotten_at: None,
         }
     }
 
@@ -99,6 +102,7 @@ impl<'a> Attempts<'a> {
             may_be_applied: self.may_be_applied,
             has_nonce: self.has_nonce,
             recognised_by: self.recognised_by.clone(),
+            forgotten_at: self.forgotten_at,
         }
     }
 
@@ -248,6 +252,7 @@ impl<'a> Attempts<'a> {
         AttemptLimit {
             deadline: deadline.min(Instant::now() + timeout),
             repeatable: self.operation.kind != CallKind::Write || self.has_nonce,
+            connected_before: self.forgotten_at,
             trace: self.observed.trace_headers(&self.cluster.span_options),
         }
     }
@@ -278,6 +283,11 @@ impl<'a> Attempts<'a> {
                 return Err(self.in_context(error.with_hint(READ_BACK)));
             }
             self.recognised_by = Some(location.server.clone());
+        }
+        if self.recognised_by.is_some() {
+            // The server may end, and another process may take its address and the region.
+            self.cluster.forget(location);
+            self.forgotten_at = Some(Instant::now());
         }
         match classification.recovery {
             Recovery::Fail => return Err(self.in_context(error)),

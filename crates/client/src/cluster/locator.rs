@@ -205,10 +205,12 @@ impl Locator {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = pause::within(left, config.pause(), attempt);
-            let Some(pause) = pause.filter(|_| !failure.is_final()) else {
-                let before = last_error.filter(|_| !failure.is_final());
+            let may_pass = !failure.is_final();
+            let Some(pause) = pause.filter(|_| may_pass) else {
+                let before = last_error.filter(|_| may_pass);
                 let error = pause::more_telling(failure.into_error(table), before, deadline);
                 return Err(error
+                    .with_retryable(may_pass)
                     .at_operation("reading the table's regions")
                     .at_table(table)
                     .at_attempt(attempt));

@@ -159,6 +159,7 @@ impl Cluster {
                 limit: AttemptLimit {
                     deadline: deadline.min(Instant::now() + self.config.read_timeout()),
                     repeatable: kind != CallKind::Write,
+                    connected_before: None,
                     trace: observed.trace_headers(&self.span_options),
                 },
             };

@@ -67,6 +67,10 @@ pub(crate) enum CallError {
         /// The server's exception. Without one it hung up.
         fault: Option<Arc<RemoteFault>>,
     },
+    /// The call was not sent, because the server may have been started again since its region was
+    /// located.
+    #[error("the connection was opened after the region was located")]
+    NewConnection,
     /// The request cannot be framed because it is too large.
     #[error("the request can't be sent")]
     Unsendable(#[source] Arc<FrameError>),
@@ -211,6 +215,7 @@ impl CallError {
             }
             Self::Compressor { .. } => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
+            Self::NewConnection => classification(Recovery::Relocate, false, ErrorKind::ConnectionLost),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::NoReplica(_) => classification(Recovery::Relocate, false, ErrorKind::Server),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
@@ -270,7 +275,7 @@ impl CallError {
             #[cfg(feature = "tls")]
             Self::Tls(_) => "tls",
             Self::Timeout { .. } => "timeout",
-            Self::Lost { .. } => "connection_lost",
+            Self::Lost { .. } | Self::NewConnection => "connection_lost",
             Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } | Self::Unsendable(_) => "too_large",
             Self::Compressor { .. } => "rejected",
@@ -358,7 +363,7 @@ impl CallError {
             Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Error::new(kind, what).at_stage(error.stage()).with_hint(error.hint()),
-            Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
+            Self::NewConnection | Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
         }
     }
 }

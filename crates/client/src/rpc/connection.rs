@@ -71,6 +71,9 @@ pub(crate) struct AttemptLimit {
     /// Whether the call may be repeated, and so is given up as soon as its connection turns out to
     /// be silent.
     pub(crate) repeatable: bool,
+    /// Set for a call that only the process may execute that a location names, which was read after
+    /// this time: a connection that was opened later may lead to the next process at the same address.
+    pub(crate) connected_before: Option<Instant>,
     /// The trace that the server continues.
     pub(crate) trace: TraceHeaders,
 }
@@ -81,6 +84,7 @@ impl AttemptLimit {
         Self {
             deadline,
             repeatable,
+            connected_before: None,
             trace: TraceHeaders::default(),
         }
     }
@@ -90,6 +94,10 @@ impl AttemptLimit {
         Self {
             deadline: self.deadline.max(other.deadline),
             repeatable: self.repeatable && other.repeatable,
+            connected_before: [self.connected_before, other.connected_before]
+                .into_iter()
+                .flatten()
+                .min(),
             trace: self.trace,
         }
     }
@@ -254,6 +262,11 @@ impl RpcConnection {
             Calls::Open(table) => table.len(),
             Calls::Ended(_) => 0,
         }
+    }
+
+    /// Returns whether it was opened by this time.
+    pub(super) fn is_older_than(&self, time: Instant) -> bool {
+        self.shared.liveness.born() <= time
     }
 
     /// Returns whether any bytes came in.

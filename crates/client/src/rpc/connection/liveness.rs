@@ -68,6 +68,11 @@ impl Liveness {
         }
     }
 
+    /// Returns when the connection was opened.
+    pub(super) fn born(&self) -> Instant {
+        self.born
+    }
+
     /// Records that bytes came in.
     pub(super) fn hear(&self) {
         self.last_heard.store(self.age(), Ordering::Relaxed);
