@@ -21,6 +21,10 @@ use crate::{Error, Result};
 /// Attempts of a boot if another process takes a port between our choice and HBase's bind.
 const ATTEMPTS: u32 = 3;
 
+/// How long the ports of an earlier boot are waited for: a process that was killed has its own until the
+/// last of its threads has ended.
+const RELEASE_OF_PORTS: Duration = Duration::from_secs(3);
+
 /// The NameNode logs this line when a DataNode is registered and blocks can be written.
 const HDFS_READY: &str = "Safe mode is OFF";
 
@@ -64,6 +68,9 @@ impl Boot<'_> {
             tls::create_stores(layout, &self.launcher.java).await?;
         }
         let mut previous = state.ports.take();
+        if let Some(ports) = &previous {
+            wait::until(Instant::now() + RELEASE_OF_PORTS, || ports.are_free()).await;
+        }
         let mut attempt = 1;
         loop {
             let ports = Ports::choose(state.shape.region_servers(), &state.properties, previous.as_ref())?;

@@ -91,7 +91,7 @@ impl Ports {
             .chain(self.kdc)
     }
 
-    fn are_free(&self) -> bool {
+    pub(super) fn are_free(&self) -> bool {
         self.all().all(is_free)
     }
 
