@@ -170,6 +170,10 @@ impl RpcConnection {
         limit: &AttemptLimit,
         encode: impl FnOnce(u32) -> Result<RequestFrame, FrameError>,
     ) -> Answer {
+        let born = self.shared.liveness.born();
+        if limit.connected_before.is_some_and(|time| born > time) {
+            return Err(CallError::NewConnection);
+        }
         let began = Instant::now();
         let (waiter, answer) = oneshot::channel();
         let mut call = InFlight {
@@ -262,11 +266,6 @@ impl RpcConnection {
             Calls::Open(table) => table.len(),
             Calls::Ended(_) => 0,
         }
-    }
-
-    /// Returns whether it was opened by this time.
-    pub(super) fn is_older_than(&self, time: Instant) -> bool {
-        self.shared.liveness.born() <= time
     }
 
     /// Returns whether any bytes came in.

@@ -191,8 +191,8 @@ impl RpcClient {
         let AttemptLimit {
             deadline,
             repeatable,
-            connected_before,
             ref trace,
+            ..
         } = call.limit;
         let compression = self.dialler.compression_to(call.service);
         let cells = match compression {
@@ -226,9 +226,6 @@ impl RpcClient {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
-        if connected_before.is_some_and(|time| !connection.is_older_than(time)) {
-            return Err(CallError::NewConnection);
-        }
         let answer = connection
             .call(&call.limit, |call_id| {
                 let options = frame::RequestOptions {

@@ -141,6 +141,30 @@ impl Server {
 }
 
 #[tokio::test(start_paused = true)]
+async fn call_for_the_process_of_an_older_connection_is_not_sent() {
+    let located = Instant::now();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let (connection, mut server) = connect(1 << 10);
+    let ask_located_at = |connected_before| {
+        let limit = AttemptLimit {
+            connected_before: Some(connected_before),
+            ..AttemptLimit::new(Instant::now() + MINUTE, false)
+        };
+        ask_within(&connection, "anyone", limit)
+    };
+    let refused = ask_located_at(located).await;
+    assert!(matches!(refused, Err(CallError::NewConnection)), "{refused:?}");
+    let serve = async {
+        let (call_id, _) = server.hear().await;
+        // It is the first call that was sent.
+        assert_eq!(call_id, 0);
+        server.answer(call_id, "here").await;
+    };
+    let (answer, ()) = tokio::join!(ask_located_at(Instant::now()), serve);
+    assert_eq!(answer.unwrap(), "here");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thousand_calls_in_flight_are_answered_in_any_order() {
     let (connection, mut server) = connect(256 << 10);
     let questions: Vec<String> = (0..1_000).map(|number| format!("question {number}")).collect();
