@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_client::{Connection, ErrorKind};
+use hbase_client::{Connection, ErrorKind, FamilyDescriptor, TableDescriptor, TableName};
 use hbase_fake::FakeHBase;
 use tokio::time::{sleep, timeout};
 
@@ -26,6 +26,35 @@ fn error_of_a_call_that_no_master_answered_in_time_is_of_the_last_master_and_ret
         let error = asked?.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         assert!(error.is_retryable(), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn error_of_a_procedure_at_work_says_so_although_the_last_poll_had_no_answer() {
+    FakeHBase::run(async |hbase| {
+        let limit = Duration::from_secs(5);
+        let config = hbase.config().with_operation_timeout(limit);
+        let builder = Connection::builder(config).connector(hbase.connector());
+        let connection = builder.connect().await?;
+        let admin = connection.admin();
+        admin.tables().await?;
+        let (region_server, master) = (hbase.server(0), hbase.server(1));
+        region_server.crash();
+        let silence_the_master = async {
+            sleep(limit - Duration::from_millis(1_500)).await;
+            master.hang();
+        };
+        let table: TableName = "t".parse()?;
+        let descriptor = TableDescriptor::from(table).with_family(FamilyDescriptor::new("f"));
+        let created = timeout(limit * 2, admin.create_table(&descriptor, &[]));
+        let (created, ()) = tokio::join!(created, silence_the_master);
+        let error = created?.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+        assert!(error.is_outcome_unknown(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("the master has not finished in time"), "{text}");
+        assert!(text.contains("no answer within"), "{text}");
         Ok(())
     });
 }

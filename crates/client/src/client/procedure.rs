@@ -3,7 +3,7 @@
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Admin, Connection, pauses::Pauses};
+use super::{Admin, Connection, pauses::poll_until};
 use crate::{
     cluster::CallKind,
     error::{Effect, Error, ErrorKind, RemoteException, Result},
@@ -83,8 +83,7 @@ impl Connection {
             return Ok(Ended::Forgotten);
         };
         let request = pb::GetProcedureResultRequest { proc_id };
-        let mut pauses = Pauses::polling();
-        loop {
+        let poll = async || {
             let answer: pb::GetProcedureResultResponse = self
                 .shared
                 .cluster
@@ -92,22 +91,15 @@ impl Connection {
                 .await
                 .map_err(|error| error.with_effect(Effect::Unknown))?;
             match answer.state() {
-                pb::get_procedure_result_response::State::Finished => {
-                    return answer
-                        .exception
-                        .map_or(Ok(Ended::Done), |exception| Err(failure(exception)));
-                }
-                pb::get_procedure_result_response::State::NotFound => return Ok(Ended::Forgotten),
-                pb::get_procedure_result_response::State::Running => {}
+                pb::get_procedure_result_response::State::Finished => answer
+                    .exception
+                    .map_or(Ok(Some(Ended::Done)), |exception| Err(failure(exception))),
+                pb::get_procedure_result_response::State::NotFound => Ok(Some(Ended::Forgotten)),
+                pb::get_procedure_result_response::State::Running => Ok(None),
             }
-            if !pauses.wait_before(deadline).await {
-                return Err(
-                    Error::new(ErrorKind::DeadlineExceeded, "the master has not finished in time")
-                        .with_effect(Effect::Unknown)
-                        .with_hint("it goes on by itself; look again later, or allow more time"),
-                );
-            }
-        }
+        };
+        let unfinished = || unfinished("the master has not finished in time").with_effect(Effect::Unknown);
+        poll_until(deadline, poll, unfinished).await
     }
 }
 
@@ -125,29 +117,24 @@ impl Admin {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| error.at_operation("waiting for the master").at_table(table);
         let deadline = self.deadline();
-        let mut pauses = Pauses::polling();
-        loop {
-            let request = pb::GetProceduresRequest {};
+        let poll = async || {
             let cluster = &self.connection.shared.cluster;
+            let request = pb::GetProceduresRequest {};
             let answer: pb::GetProceduresResponse = cluster
                 .call_master("GetProcedures", CallKind::Read, &request, deadline)
-                .await
-                .map_err(in_context)?;
+                .await?;
             let begun = |procedure| procedures::is_changing(procedure, table);
-            if !answer.procedure.iter().any(begun) {
-                return Ok(());
-            }
-            if !pauses.wait_before(deadline).await {
-                let error = Error::new(
-                    ErrorKind::DeadlineExceeded,
-                    "the master is still at work on the table",
-                );
-                return Err(in_context(
-                    error.with_hint("it goes on by itself; look again later, or allow more time"),
-                ));
-            }
-        }
+            Ok((!answer.procedure.iter().any(begun)).then_some(()))
+        };
+        let unfinished = || unfinished("the master is still at work on the table");
+        poll_until(deadline, poll, unfinished).await.map_err(in_context)
     }
+}
+
+/// Returns the error of a procedure that the deadline does not wait for.
+pub(super) fn unfinished(what: &'static str) -> Error {
+    Error::new(ErrorKind::DeadlineExceeded, what)
+        .with_hint("it goes on by itself; look again later, or allow more time")
 }
 
 fn failure(exception: pb::ForeignExceptionMessage) -> Error {

@@ -30,7 +30,7 @@ pub(crate) enum CallError {
     #[error("no connection within {:?}", rounded(*.0))]
     DialTimeout(Duration),
     /// The timeout of this attempt passed.
-    #[error("no answer within {:?}", rounded(*waited))]
+    #[error("{} within {:?}", if *sent { "no answer" } else { "not sent" }, rounded(*waited))]
     Timeout {
         waited: Duration,
         /// Whether the request was handed to the socket.

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     client::{
-        pauses::Pauses,
-        procedure::{Ended, seen_after_change},
+        pauses::poll_until,
+        procedure::{Ended, seen_after_change, unfinished},
     },
     error::{Effect, Error, ErrorKind, Result},
     model::{IntoTableName, TableName},
@@ -202,26 +202,15 @@ impl Admin {
         let request = pb::IsSnapshotDoneRequest {
             snapshot: Some(snapshot),
         };
-        let mut pauses = Pauses::polling();
-        loop {
-            let admin = self.until(deadline);
-            let answer: pb::IsSnapshotDoneResponse = admin
-                .call("IsSnapshotDone", &request)
-                .await
-                .map_err(|error| in_context(error.with_effect(Effect::Unknown)))?;
-            if answer.done == Some(true) {
-                return Ok(());
-            }
-            if !pauses.wait_before(deadline).await {
-                let error = Error::new(
-                    ErrorKind::DeadlineExceeded,
-                    "the snapshot is not complete in time",
-                )
-                .with_effect(Effect::Unknown)
-                .with_hint("it goes on by itself; look again later, or allow more time");
-                return Err(in_context(error));
-            }
-        }
+        let poll = async || {
+            let answer: pb::IsSnapshotDoneResponse =
+                self.until(deadline).call("IsSnapshotDone", &request).await?;
+            Ok((answer.done == Some(true)).then_some(()))
+        };
+        let unfinished = || unfinished("the snapshot is not complete in time");
+        poll_until(deadline, poll, unfinished)
+            .await
+            .map_err(|error| in_context(error.with_effect(Effect::Unknown)))
     }
 
     /// Deletes a snapshot. Tables that were cloned from it stay.
