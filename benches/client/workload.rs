@@ -222,7 +222,14 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
         spread(Operation::Bulk, 8, 2_000),
     );
     let hot = |operation, outstanding, rows| request(operation, outstanding, rows, 1);
-    let hot_commit = hot(Operation::Commit, 64, 10);
+    // The floor has 100 commits in each of three frames, because nothing else is as fast for one partition.
+    let hot_commit = |id, outstanding| {
+        let request = hot(Operation::Commit, outstanding, 10);
+        let title = format!("commits of 10 rows in one partition, {outstanding} at once");
+        Workload::new(id, title, "commits", &request)
+            .with(Contestant::Java, &request)
+            .with(Contestant::Floor, &hot(Operation::Commit, 3, 10))
+    };
     let recorded = hot(Operation::Recorded, 64, 1);
     let connect = spread(Operation::Connect, 8, 1);
     vec![
@@ -257,15 +264,8 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
         commit("commit-2", 2),
         commit("commit-10", 10),
         commit("commit-50", 50),
-        // The floor has 100 commits in a frame, because nothing else is as fast for one partition.
-        Workload::new(
-            "hot-commit",
-            "commits of 10 rows in one partition, 64 at once",
-            "commits",
-            &hot_commit,
-        )
-        .with(Contestant::Java, &hot_commit)
-        .with(Contestant::Floor, &hot(Operation::Commit, 3, 10)),
+        hot_commit("hot-commit", 64),
+        hot_commit("hot-commit-300", 300),
         Workload::new(
             "hot-recorded",
             "recorded commits of one row in one partition, 64 at once",

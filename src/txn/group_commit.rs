@@ -5,8 +5,8 @@
 //! next one takes as many as fit, in their order. No timer collects them: without other calls in
 //! flight, a transaction is sent at once.
 //!
-//! A server takes far longer for two small calls than for one of both. So a second and a third call,
-//! on disjoint rows, begin only if they have many mutations, or if each has one transaction.
+//! A server takes far longer for two small calls than for one of both. So further calls, on disjoint
+//! rows, begin only if they have many mutations, or if each has one transaction.
 //!
 //! If the call was applied, all are committed. If it was certainly not applied, each is sent again
 //! in a call of its own and gets its own outcome, so a transaction that the server refuses does not
@@ -40,7 +40,7 @@ use crate::{
 
 /// The number of calls to a region from which on transactions wait. While the server executes one,
 /// others are under way in both directions.
-const LANES: usize = 3;
+const LANES: usize = 5;
 /// The number of calls of one transaction from which on transactions wait: few callers do not wait for
 /// each other, and many share one call.
 const SINGLE_LANES: usize = 2;

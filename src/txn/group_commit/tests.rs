@@ -352,9 +352,10 @@ async fn further_calls_begin_only_with_many_mutations() {
         bytes: 1 << 20,
     });
     let mut waiting = start_lanes!(&group, &server);
-    for number in 0..2 * WORTH_A_CALL {
+    let free = LANES - SINGLE_LANES;
+    for number in 0..(free + 1) * WORTH_A_CALL {
         yield_now().await;
-        let calls = SINGLE_LANES + usize::from(number >= WORTH_A_CALL);
+        let calls = SINGLE_LANES + number / WORTH_A_CALL;
         assert_eq!(server.calls().len(), calls, "{number}");
         waiting.push(start!(commit(&group, &server, ask(&format!("row{number}")))));
     }
