@@ -2,26 +2,32 @@
 
 use std::time::Duration;
 
-use hbase_client::{Connection, ErrorKind, FamilyDescriptor, TableDescriptor, TableName};
+use hbase_client::{Connection, ErrorKind, FamilyDescriptor, Result, TableDescriptor, TableName};
 use hbase_fake::FakeHBase;
 use tokio::time::{sleep, timeout};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Connects to the cluster and its master.
+async fn connect(hbase: &FakeHBase) -> Result<Connection> {
+    let config = hbase.config().with_operation_timeout(LIMIT);
+    let builder = Connection::builder(config).connector(hbase.connector());
+    let connection = builder.connect().await?;
+    connection.admin().tables().await?;
+    Ok(connection)
+}
 
 #[test]
 fn error_of_a_call_that_no_master_answered_in_time_is_of_the_last_master_and_retryable() {
     FakeHBase::run(async |hbase| {
-        let limit = Duration::from_secs(5);
-        let config = hbase.config().with_operation_timeout(limit);
-        let builder = Connection::builder(config).connector(hbase.connector());
-        let connection = builder.connect().await?;
-        let admin = connection.admin();
-        admin.tables().await?;
+        let admin = connect(hbase).await?.admin();
         let (region_server, master) = (hbase.server(0), hbase.server(1));
         master.crash();
         let silence_the_registry = async {
             sleep(Duration::from_millis(50)).await;
             region_server.hang();
         };
-        let asked = timeout(limit * 2, admin.tables());
+        let asked = timeout(LIMIT * 2, admin.tables());
         let (asked, ()) = tokio::join!(asked, silence_the_registry);
         let error = asked?.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
@@ -33,21 +39,16 @@ fn error_of_a_call_that_no_master_answered_in_time_is_of_the_last_master_and_ret
 #[test]
 fn error_of_a_procedure_at_work_says_so_although_the_last_poll_had_no_answer() {
     FakeHBase::run(async |hbase| {
-        let limit = Duration::from_secs(5);
-        let config = hbase.config().with_operation_timeout(limit);
-        let builder = Connection::builder(config).connector(hbase.connector());
-        let connection = builder.connect().await?;
-        let admin = connection.admin();
-        admin.tables().await?;
+        let admin = connect(hbase).await?.admin();
         let (region_server, master) = (hbase.server(0), hbase.server(1));
         region_server.crash();
         let silence_the_master = async {
-            sleep(limit - Duration::from_millis(1_500)).await;
+            sleep(LIMIT - Duration::from_millis(1_500)).await;
             master.hang();
         };
         let table: TableName = "t".parse()?;
         let descriptor = TableDescriptor::from(table).with_family(FamilyDescriptor::new("f"));
-        let created = timeout(limit * 2, admin.create_table(&descriptor, &[]));
+        let created = timeout(LIMIT * 2, admin.create_table(&descriptor, &[]));
         let (created, ()) = tokio::join!(created, silence_the_master);
         let error = created?.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
