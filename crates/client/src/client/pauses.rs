@@ -1,6 +1,6 @@
 //! Pauses between attempts and polls.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
