@@ -255,3 +255,22 @@ fn refuse_cut_partitions<'a>(
         .with_hint("open the table with allow_cut_partitions, or merge the regions of each")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hbase_fake::{Call, FakeHBase};
+
+    use super::*;
+
+    #[test]
+    fn open_whose_answers_are_lost_has_a_known_outcome() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("orders", &["f"], 3);
+            let connection = hbase.connect().await?;
+            hbase.fault(Call::MutateRows.on("orders").lose_answer());
+            let error = OpenOptions::new().open(&connection, "orders").await.unwrap_err();
+            assert!(!error.is_outcome_unknown() && error.is_retryable(), "{error}");
+            Ok(())
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hbase_client::{
-    EndpointCall, Table,
+    Effect, EndpointCall, Error as ClientError, Table,
     low_level::{condition, pb},
 };
 use prost::Message;
@@ -20,7 +20,8 @@ pub(super) const METHOD: &str = "MutateRows";
 /// Returns an error if the region has no endpoint or does not answer within the table's operation
 /// timeout.
 pub async fn honours_conditions(table: &Table, row: &Bytes, family: &Bytes) -> Result<bool> {
-    is_refused(table.call_endpoint(&contradiction(row, family)).await?)
+    let answer = table.call_endpoint(&contradiction(row, family)).await;
+    is_refused(answer.map_err(without_effect)?)
 }
 
 /// Proves that the endpoint answers in the region of a row. Sends an empty transaction, which every
@@ -39,8 +40,13 @@ pub(super) async fn prove_endpoint(table: &Table, row: Bytes) -> Result<()> {
         )
         .with_source(error)
         .with_hint(ATTACH_ENDPOINT)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(without_effect(error).into()),
     }
+}
+
+/// A probe changes nothing, even if its answer was lost.
+fn without_effect(error: ClientError) -> ClientError {
+    error.with_effect(Effect::None)
 }
 
 /// Returns a call with two conditions that exclude each other and no mutations. A server that does

@@ -141,7 +141,9 @@ impl Table {
                     false => multi::read(&probe.actions, answer, block).map(|answers| is_refused(&answers)),
                 },
             )
-            .await?;
+            .await
+            // It changes nothing of the caller's, even if its answer was lost.
+            .map_err(|error| error.with_effect(Effect::None))?;
         // The last visited server is the one that answered.
         let visited = visited.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let server = visited.unwrap_or(expected);
