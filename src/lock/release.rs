@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Effect, Mutation,
+    BytesBinary, Mutation,
     low_level::{CallKind, RegionAction},
 };
 use tokio::time::{Instant, sleep};
@@ -100,8 +100,10 @@ impl LockLocation {
                     sleep(RESEND).await;
                     continue;
                 }
-                Err(error) if unanswered.is_some() => return Err(error.with_effect(Effect::Unknown)),
-                Err(error) => return Err(unknown_if(given_back.contains(&true))(error)),
+                // The lost answer is what makes the outcome unknown, not this failure.
+                Err(error) => {
+                    return Err(unanswered.unwrap_or_else(|| unknown_if(given_back.contains(&true))(error)));
+                }
             };
             tries += 1;
             let after = outcome.after;

@@ -127,6 +127,7 @@ impl<K: WrapsClient> From<Error> for Failure<K> {
         let Inner {
             kind,
             effect,
+            tells_no_effect,
             retryable,
             what,
             context,
@@ -138,6 +139,7 @@ impl<K: WrapsClient> From<Error> for Failure<K> {
         Self(Box::new(Inner {
             kind: kind.into(),
             effect,
+            tells_no_effect,
             retryable,
             what,
             context,
@@ -201,6 +203,8 @@ pub struct RemoteException {
 struct Inner<K> {
     kind: K,
     effect: Effect,
+    /// Whether the message also says that nothing was applied, while that is so.
+    tells_no_effect: bool,
     retryable: bool,
     what: Cow<'static, str>,
     context: Context,
@@ -228,6 +232,7 @@ impl<K: FailureKind> Failure<K> {
         Self(Box::new(Inner {
             kind: kind.into(),
             effect: Effect::None,
+            tells_no_effect: false,
             retryable: false,
             what: what.into(),
             context: Context::default(),
@@ -316,6 +321,12 @@ impl<K: FailureKind> Failure<K> {
     #[must_use]
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.0.effect = effect;
+        self
+    }
+
+    /// Lets the message say that nothing was applied, unless another layer knows of an effect.
+    pub(crate) fn tell_no_effect(mut self) -> Self {
+        self.0.tells_no_effect = true;
         self
     }
 
@@ -490,8 +501,10 @@ impl<K: FailureKind> fmt::Display for Failure<K> {
         } else if let Some(source) = &self.0.source {
             write!(f, ": {source}")?;
         }
-        if self.is_outcome_unknown() {
-            f.write_str("; it may have been applied")?;
+        match self.0.effect {
+            Effect::Unknown => f.write_str("; it may have been applied")?,
+            Effect::None if self.0.tells_no_effect => f.write_str("; nothing was applied")?,
+            Effect::None => {}
         }
         if let Some(hint) = self.hint() {
             write!(f, "; {hint}")?;
@@ -591,6 +604,14 @@ mod tests {
             "put, table orders, row xxxabc, server rs3:16020, attempt 2: the server refused: IOException: no luck; \
              it may have been applied; look at the server's log"
         );
+    }
+
+    #[test]
+    fn message_tells_of_no_effect_until_one_is_possible() {
+        let error = Error::new(ErrorKind::DeadlineExceeded, "gave up").tell_no_effect();
+        assert_eq!(error.to_string(), "gave up; nothing was applied");
+        let error = error.with_effect(Effect::Unknown);
+        assert_eq!(error.to_string(), "gave up; it may have been applied");
     }
 
     #[test]

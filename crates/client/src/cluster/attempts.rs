@@ -343,12 +343,11 @@ impl<'a> Attempts<'a> {
         let waited = rounded(self.started.elapsed());
         let cause = pause::more_telling(error, self.last_error.take(), self.operation.deadline);
         let server = cause.server().map(str::to_owned);
-        let nothing_done = match (self.operation.kind, self.effect()) {
-            (CallKind::Write | CallKind::IdempotentWrite, Effect::None) => ", nothing was applied",
-            _ => "",
-        };
-        let what = format!("gave up after {waited:?}{nothing_done}");
+        let what = format!("gave up after {waited:?}");
         let mut error = Error::new(ErrorKind::DeadlineExceeded, what).with_retryable(true);
+        if self.operation.kind != CallKind::Read {
+            error = error.tell_no_effect();
+        }
         if let Some(server) = server {
             error = error.at_server(&server);
         }
