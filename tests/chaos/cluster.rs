@@ -94,7 +94,8 @@ impl Drop for TestCluster {
 }
 
 impl TestCluster {
-    /// Waits for exclusive use, and restarts servers that an earlier test has killed.
+    /// Waits for exclusive use, and restarts servers that an earlier test has killed. Regions move only
+    /// if a test moves them: the balancer is off.
     pub(crate) async fn take() -> Self {
         let turn = FREE.turns.acquire().await.unwrap();
         let name = FREE.names.lock().unwrap().pop().unwrap();
@@ -107,7 +108,9 @@ impl TestCluster {
                 cluster.start(server).await;
             }
         }
-        cluster.settle(&cluster.connect().await).await;
+        let connection = cluster.connect().await;
+        cluster.settle(&connection).await;
+        connection.admin().balancer_switch(false).await.unwrap();
         cluster
     }
 

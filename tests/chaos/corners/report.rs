@@ -1,9 +1,9 @@
 //! The reported result of a call, and its expected effect.
 
-use std::{any::Any, fmt, time::Duration};
+use std::{any::Any, error::Error as _, fmt, iter, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use hbase_txn::{Error, Outcome, Settled, Unsettled};
+use hbase_txn::{Error, Outcome, RemoteException, Settled, Unsettled};
 use tokio::time::{Instant, sleep};
 
 use super::seat::Seat;
@@ -108,7 +108,7 @@ impl Reported {
         }
     }
 
-    /// Returns whether the server answered that the region closed or moved before an action of the call.
+    /// Returns whether a server answered that the region closed or moved before an action of the call.
     pub(super) fn was_cut_by_a_move(&self) -> bool {
         let error = match self {
             Self::Failed(error) => error,
@@ -116,9 +116,10 @@ impl Reported {
             _ => return false,
         };
         let classes = ["NotServingRegionException", "RegionMovedException"];
-        error
-            .remote()
-            .is_some_and(|remote| classes.contains(&remote.simple_class()))
+        // The last attempt may have ended at the deadline.
+        iter::successors(error.source(), |&cause| cause.source())
+            .filter_map(|cause| cause.downcast_ref::<RemoteException>())
+            .any(|remote| classes.contains(&remote.simple_class()))
     }
 
     pub(super) fn word(&self) -> &'static str {
