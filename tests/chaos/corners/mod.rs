@@ -111,25 +111,26 @@ impl Case {
             seat.has_lost_answers() || seat.asks_master || was_cut
         };
         let mut stalled = false;
+        let mut unless_stalled = |reported: Reported, is_stall: bool, violation: &str| {
+            stalled = is_stall;
+            match is_stall {
+                true => Ok(reported),
+                false => Err(format!("{violation}: {reported:?}")),
+            }
+        };
+        let was_slow = || took + SLACK > DEADLINE && pulse.stalled_since(began);
         let reported = match reported {
             Err(_) => Err("it hangs".to_owned()),
             Ok(reported) if took > limit + SLACK => {
-                stalled = took < limit + SLACK + (pulse.delays() - delays);
-                match stalled {
-                    true => Ok(reported),
-                    false => Err(format!("it is late: {reported:?}")),
-                }
+                let is_stall = took < limit + SLACK + (pulse.delays() - delays);
+                unless_stalled(reported, is_stall, "it is late")
             }
             // A call without such an event must have a known outcome.
             Ok(reported) if reported.is_unknown() && took < DEADLINE && !leaves_unknown(&reported) => {
-                Err(format!("all was answered: {reported:?}"))
+                unless_stalled(reported, was_slow(), "all was answered")
             }
             Ok(reported) if !reported.is_done() && !may_fail && !leaves_unknown(&reported) => {
-                stalled = took + SLACK > DEADLINE && pulse.stalled_since(began);
-                match stalled {
-                    true => Ok(reported),
-                    false => Err(format!("nothing was in its way: {reported:?}")),
-                }
+                unless_stalled(reported, was_slow(), "nothing was in its way")
             }
             Ok(reported) => Ok(reported),
         };
