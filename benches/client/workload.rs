@@ -271,6 +271,12 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
             "recorded commits of one row in one partition, 64 at once",
             "commits",
             &recorded,
+        )
+        // As they had to be before records could share a call.
+        .with_named(
+            "one after the other",
+            Contestant::Ours,
+            &hot(Operation::Recorded, 1, 1),
         ),
         Workload::new(
             "own-id",
