@@ -272,7 +272,7 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
             "commits",
             &recorded,
         )
-        // As they had to be before records could share a call.
+        // As they would have to be if transactions with records could not share a call.
         .with_named(
             "one after the other",
             Contestant::Ours,
