@@ -11,7 +11,7 @@
 //! the caller's deadline.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     fmt,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -113,9 +113,10 @@ impl Drop for QueueTicket {
     fn drop(&mut self) {
         let mut queues = self.admission.queues();
         // Writers that wait or have the turn have a reference each.
-        let has_ended = |queue: &Arc<_>| Arc::strong_count(queue) == 1;
-        if queues.get(&self.partition).is_some_and(has_ended) {
-            queues.remove(&self.partition);
+        if let Entry::Occupied(queue) = queues.entry(self.partition.clone())
+            && Arc::strong_count(queue.get()) == 1
+        {
+            queue.remove();
         }
     }
 }

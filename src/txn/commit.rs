@@ -412,11 +412,8 @@ impl Attempt<'_> {
             message: encode_mutations([&change.into()], prepared.durability),
         });
         let rows = self.all_mutations().map(|mutation| RowHash::of(mutation.row()));
-        let mut rows: Vec<_> = rows.collect();
-        rows.sort_unstable();
-        rows.dedup();
         Member {
-            rows,
+            rows: rows.collect(),
             mutations: self.mutations.len() + self.further.len(),
             durability: prepared.durability,
             version,

@@ -64,7 +64,7 @@ pub(super) trait SendRequest: Clone + Send + Sync + 'static {
 }
 
 /// The hash of a row. Two rows with the same hash only wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RowHash(u64);
 
 impl RowHash {
@@ -100,7 +100,7 @@ impl Hasher for HashOfHash {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) request: EndpointRequest,
-    /// The rows of the request, each once.
+    /// The rows of the request's mutations.
     pub(super) rows: Vec<RowHash>,
     pub(super) mutations: usize,
     pub(super) durability: Durability,

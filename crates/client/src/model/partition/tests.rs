@@ -241,6 +241,19 @@ proptest! {
     }
 
     #[test]
+    fn a_partition_is_whole_where_the_region_ends_behind_it(
+        rule in rules(),
+        row in rows(),
+        start in prop_oneof![Just(Bytes::new()), rows()],
+        end in prop_oneof![Just(Bytes::new()), rows()],
+    ) {
+        let (partition, region) = (rule.partition_of(&row), region(start, end));
+        let (first, behind) = (partition.first_key(), partition.key_behind());
+        let ends_behind = region.end_key.is_empty() || (!behind.is_empty() && behind <= region.end_key);
+        prop_assert_eq!(partition.is_whole_in(&region), region.start_key <= first && ends_behind);
+    }
+
+    #[test]
     fn every_row_lies_in_the_range_of_its_partition(rule in rules(), row in rows()) {
         let partition = rule.partition_of(&row);
         prop_assert!(row.starts_with(partition.first_key()));
