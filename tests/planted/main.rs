@@ -18,7 +18,7 @@ use serde_json::Value;
 use toml::de::DeTable;
 
 /// The seconds of processor time within which one core must find a bug.
-const LIMIT: &str = "60";
+const LIMIT: &str = "120";
 /// Runs a command with this limit, and prints its processor time at the end.
 const LIMITED: &str = r#"ulimit -S -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
 /// The status of a shell whose command was killed because it had reached its limit (SIGXCPU).

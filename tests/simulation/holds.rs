@@ -125,7 +125,7 @@ impl Owner {
             if self.rng.bool() {
                 request = request.auto_renew();
             }
-            if self.rng.bool() {
+            if self.rng.u8(..4) > 0 {
                 request = request.skew_margin(MARGIN);
             }
             let patience = match self.rng.u8(..10) {
@@ -144,11 +144,11 @@ impl Owner {
     async fn hold(&mut self, lock: usize, guard: LockGuard) {
         let begun = self.history.acquired(lock, guard.fencing());
         let mut claim = Instant::now() + guard.remaining();
-        // Mostly holds are short; sometimes a holder stays as long as its lease; sometimes it
-        // sleeps past its lease.
+        // Mostly a holder sleeps past its lease, and has renewed it before; sometimes it stays as long
+        // as its lease, or only for a moment.
         match self.rng.u8(..10) {
-            0..3 => {
-                if self.rng.bool() {
+            0..6 => {
+                if self.rng.u8(..4) > 0 {
                     sleep(self.lease.mul_f64(self.rng.f64() / 2.0)).await;
                     // Again after a lost answer, as the background task does.
                     let mut left = 3;
@@ -161,7 +161,7 @@ impl Owner {
             }
             number => {
                 let stay = match number {
-                    3..=5 => self.lease.mul_f64(1.5 * self.rng.f64()),
+                    6..8 => self.lease.mul_f64(1.5 * self.rng.f64()),
                     _ => self.lease.mul_f64(self.rng.f64() / 20.0),
                 };
                 let end = Instant::now() + stay;
