@@ -86,16 +86,15 @@ final class Choices {
     }
 
     Mutation mutation(byte[] row) {
-        switch (random.nextInt(6)) {
-            case 0:
-                return delete(row);
-            case 1:
-                return increment(row);
-            case 2:
-                return append(row);
-            default:
-                return put(row);
-        }
+        return onceIn(3) ? addition(row) : write(row);
+    }
+
+    private Mutation write(byte[] row) {
+        return onceIn(4) ? delete(row) : put(row);
+    }
+
+    private Mutation addition(byte[] row) {
+        return onceIn(2) ? increment(row) : append(row);
     }
 
     Put put(byte[] row) {
@@ -154,6 +153,16 @@ final class Choices {
         return RowMutations.of(mutations);
     }
 
+    /** Of one kind: HBase gives the puts of a check their time earlier than its increments and appends. */
+    private RowMutations checked(byte[] row) throws IOException {
+        boolean additions = onceIn(3);
+        List<Mutation> mutations = new ArrayList<>();
+        for (int count = 1 + random.nextInt(3); count > 0; count--) {
+            mutations.add(additions ? addition(row) : write(row));
+        }
+        return RowMutations.of(mutations);
+    }
+
     CheckAndMutate checkAndMutate(byte[] row) throws IOException {
         CheckAndMutate.Builder builder = CheckAndMutate.newBuilder(row);
         switch (random.nextInt(4)) {
@@ -180,7 +189,7 @@ final class Choices {
             case 2:
                 return builder.build(append(row));
             case 3:
-                return builder.build(mutations(row));
+                return builder.build(checked(row));
             default:
                 return builder.build(put(row));
         }
@@ -215,7 +224,7 @@ final class Choices {
         int region = (row[1] - '0') / 3;
         for (int count = 1 + below(3); count > 0; count--) {
             byte[] other = bytes("r" + (region * 3 + below(3)));
-            mutations.add(onceIn(3) ? delete(other) : put(other));
+            mutations.add(write(other));
         }
         return mutations;
     }

@@ -107,7 +107,7 @@ final class RandomCalls {
                 CheckAndMutate checked = choices.checkAndMutate(row);
                 transcript.call(
                         "check " + name + ' ' + checked.getCompareOp() + ' ' + checked.getFilter() + ' '
-                                + checked.getAction().getClass().getSimpleName(),
+                                + text(checked.getAction()),
                         () -> table.checkAndMutate(checked));
                 break;
             }
@@ -128,9 +128,15 @@ final class RandomCalls {
             }
             default: {
                 Mutation mutation = choices.mutation(row);
-                transcript.call(mutation.getClass().getSimpleName() + ' ' + mutation, () -> mutate(table, mutation));
+                transcript.call(text(mutation), () -> mutate(table, mutation));
             }
         }
+    }
+
+    private static String text(Row action) {
+        return action instanceof RowMutations
+                ? ((RowMutations) action).getMutations().toString()
+                : action.getClass().getSimpleName() + ' ' + action;
     }
 
     private static Object mutate(Table table, Mutation mutation) throws Exception {
