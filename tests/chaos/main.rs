@@ -2,12 +2,14 @@
 //!
 //! Needs local clusters with three region servers each, whose *names* are in
 //! `HBASE_TXN_TEST_DISTRIBUTED`, separated by commas: servers are killed and regions moved, so no
-//! other cluster is suitable. As many tests run concurrently as there are clusters. Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is the number of runs
-//! of the short form: 1 unless set, 10 with `HBASE_TXN_TEST_LONG`. `CHAOS_COMMITS` is the number of
-//! transactions of `lost_answers`; their outcomes are kept in `target/chaos` if it fails.
-//! `CHAOS_CYCLES` is the number of acquisitions by the spinning owners of `locks` (50,000 in the
-//! short form, 1,000,000 in the long) and of `coordination` (1,500 and 200,000), of count-downs and
-//! arrivals of `latches` (3,000 and 100,000), and of generations of `barriers` (60 and 10,000).
+//! other cluster is suitable. As many tests run concurrently as there are clusters.
+//!
+//! Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is the number of runs of the short
+//! form: 1 unless set, 10 with `HBASE_TXN_TEST_LONG`. `CHAOS_COMMITS` is the number of transactions of
+//! `lost_answers`; their outcomes are kept in `target/chaos` if it fails. `CHAOS_CYCLES` is the number
+//! of acquisitions by the spinning owners of `locks` (50,000 in the short form, 1,000,000 in the long)
+//! and of `coordination` (1,500 and 200,000), of count-downs and arrivals of `latches` (3,000 and
+//! 100,000), and of generations of `barriers` (60 and 10,000).
 //!
 //! Code checks the claims of a test: every commit's outcome is recorded, and compared with a later
 //! scan of the whole table (`history`).
