@@ -135,6 +135,18 @@ async fn invalid_mutations_fail_alone() {
 }
 
 #[tokio::test]
+async fn rows_of_meta_are_deleted_in_bulk() {
+    let meta = connect().await.table("hbase:meta").unwrap();
+    // No region has these names.
+    let deletes = (0..3).map(|number| Delete::new(format!("no_such_table,{number},0")));
+    let deleted = within(Duration::from_secs(30), meta.mutate_many(deletes)).await;
+    assert_eq!(deleted.len(), 3);
+    for result in deleted {
+        result.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn writer_follows_a_split_and_a_move() {
     let (proxy, connection) = counted().await;
     let shared = TestTable::create("writer", plain, &SPLITS).await;

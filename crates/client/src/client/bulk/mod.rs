@@ -104,8 +104,8 @@ enum Step<'a> {
         server: ServerName,
         results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>,
     },
-    /// The region of a part is known now, or a failed part may be sent again.
-    Ready(Bytes, Part<'a>),
+    /// The region of a part was found, or a failed part may be sent again.
+    Ready(Bytes, Part<'a>, Option<Arc<RegionLocation>>),
     /// The pause of a region under load has ended.
     Paused(Bytes),
     GivenUp(Bytes, Part<'a>, Error),
@@ -157,9 +157,14 @@ impl<'a> Bulk<'a> {
     fn go_on(&mut self, step: Step<'a>) {
         match step {
             Step::Answered { server, results } => self.answered(&server, results),
-            Step::Ready(queue, part) => {
+            Step::Ready(queue, part, found) => {
                 let table = self.table;
-                let changed = self.queues.replace(&queue, part, |row| table.known_location(row));
+                // Not each location that was found is cached.
+                let locate = |row: &[u8]| {
+                    let found = || found.clone().filter(|found| found.region.contains(row));
+                    table.known_location(row).or_else(found)
+                };
+                let changed = self.queues.replace(&queue, part, locate);
                 self.send(changed);
             }
             Step::Paused(queue) => self.release(vec![queue]),
@@ -419,7 +424,7 @@ impl<'a> Part<'a> {
 
     async fn located(mut self, queue: Bytes) -> Step<'a> {
         match self.attempts.locate().await {
-            Ok(_) => Step::Ready(queue, self),
+            Ok(location) => Step::Ready(queue, self, Some(location)),
             Err(error) => Step::GivenUp(queue, self, error),
         }
     }
@@ -431,7 +436,7 @@ impl<'a> Part<'a> {
         location: Arc<RegionLocation>,
     ) -> Step<'a> {
         match self.attempts.recover(failure, &location).await {
-            Ok(()) => Step::Ready(queue, self),
+            Ok(()) => Step::Ready(queue, self, None),
             Err(error) => Step::GivenUp(queue, self, error),
         }
     }
