@@ -130,21 +130,21 @@ impl RpcConnection {
         let (alive, writer_lives) = watch::channel(());
         let reader_lives = writer_lives.clone();
         let writer = tokio::spawn({
-            let shared = Arc::clone(&shared);
+            let task = Task(Arc::clone(&shared));
             async move {
                 let _lives = writer_lives;
-                if let Err(error) = write_requests(&shared, write_half, inbox, greeting).await {
-                    shared.end(&Ending::Lost(Arc::new(error)));
+                if let Err(error) = write_requests(&task.0, write_half, inbox, greeting).await {
+                    task.0.end(&Ending::Lost(Arc::new(error)));
                 }
             }
         });
         let reader = tokio::spawn({
-            let shared = Arc::clone(&shared);
+            let task = Task(Arc::clone(&shared));
             async move {
                 let _lives = reader_lives;
                 let _open = CONNECTIONS.raise();
-                let ending = read_answers(&shared, read_half, max_frame_size).await;
-                shared.end(&ending);
+                let ending = read_answers(&task.0, read_half, max_frame_size).await;
+                task.0.end(&ending);
             }
         });
         let _ = shared.tasks.set([writer.abort_handle(), reader.abort_handle()]);
@@ -256,8 +256,7 @@ impl RpcConnection {
 
     /// Returns whether calls can still be made on it.
     pub(super) fn is_open(&self) -> bool {
-        // The tasks of a runtime that was shut down end without an `Ending`.
-        self.shared.ending().is_none() && !self.outbox.is_closed()
+        self.shared.ending().is_none()
     }
 
     /// Returns the number of calls that wait for an answer.
@@ -307,6 +306,17 @@ impl RpcConnection {
 impl Drop for RpcConnection {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// One of the two tasks. The connection ends with it, also if the task is dropped, because its runtime
+/// is shut down or the stream panics.
+struct Task(Arc<Shared>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let error = io::Error::other("the task of the connection was dropped, perhaps with its runtime");
+        self.0.end(&Ending::Lost(Arc::new(error)));
     }
 }
 

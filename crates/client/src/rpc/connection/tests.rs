@@ -461,6 +461,28 @@ async fn closing_ends_calls_in_flight_as_lost_and_refuses_new_ones() {
     connection.drained().await;
 }
 
+#[tokio::test]
+async fn calls_of_another_runtime_end_with_that_of_the_connection() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let (connection, mut server) = {
+        let _entered = runtime.enter();
+        connect(64 << 10)
+    };
+    let shut_down = async {
+        server.hear().await;
+        runtime.shutdown_background();
+    };
+    let (result, ()) = tokio::join!(ask(&connection, "in flight"), shut_down);
+    assert!(
+        matches!(result, Err(CallError::Lost { sent: true, .. })),
+        "{result:?}"
+    );
+    assert!(!connection.is_open());
+}
+
 #[tokio::test(start_paused = true)]
 async fn repeatable_call_ends_when_the_peer_does_not_answer_a_ping() {
     let (connection, mut server) = connect(64 << 10);
