@@ -26,7 +26,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use hbase_client::{Durability, Effect, low_level::CallerSpan};
 use tokio::{
-    runtime::Handle,
+    runtime::{self, Handle},
     sync::oneshot,
     task::yield_now,
     time::{Instant, timeout_at},
@@ -165,6 +165,9 @@ struct Waiting {
     member: Member,
     /// Whether it must not share a call, after a shared call that was not applied.
     alone: bool,
+    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
+    /// for as long.
+    runtime: Handle,
     answer: oneshot::Sender<Result<bool>>,
 }
 
@@ -189,6 +192,8 @@ struct Lane<S: SendRequest> {
     region: Bytes,
     rows: Vec<RowHash>,
     sender: S,
+    /// Whether its call has begun. One that is dropped before, with its runtime, begins no other.
+    has_begun: bool,
 }
 
 impl Member {
@@ -275,6 +280,7 @@ impl GroupCommit {
         let waiting = Waiting {
             member,
             alone: false,
+            runtime: Handle::current(),
             answer,
         };
         calls.waiting.insert(number, Box::new(waiting));
@@ -301,16 +307,13 @@ impl GroupCommit {
     ) -> BoxFuture<'static, Result<bool>> {
         calls.in_flight += 1;
         calls.rows.extend(member.all_rows());
-        let lane = self.lane(region, member.all_rows().collect(), sender);
+        let mut lane = self.lane(region, member.all_rows().collect(), sender);
+        lane.has_begun = true;
         lane.send(member)
     }
 
     /// Begins calls as long as lanes are free and transactions wait that may go.
     fn begin_calls<S: SendRequest>(self: &Arc<Self>, region: &Bytes, sender: &S) {
-        // Outside of a runtime, the transactions that wait are sent when their patience ends.
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
         loop {
             let taken = {
                 let mut regions = self.regions();
@@ -319,9 +322,10 @@ impl GroupCommit {
                 };
                 calls.take(self.limits, Instant::now())
             };
-            if taken.is_empty() {
+            let Some((_, first)) = taken.first() else {
                 return;
-            }
+            };
+            let runtime = first.runtime.clone();
             let rows = taken.iter().flat_map(|(_, waiting)| waiting.member.all_rows());
             let lane = self.lane(region, rows.collect(), sender);
             runtime.spawn(share(lane, taken));
@@ -334,6 +338,7 @@ impl GroupCommit {
             region: region.clone(),
             rows,
             sender: sender.clone(),
+            has_begun: false,
         }
     }
 }
@@ -413,6 +418,7 @@ struct SharedCall {
 struct Like {
     kind: (Durability, bool),
     alone: bool,
+    runtime: runtime::Id,
     earliest_deadline: Instant,
     latest_deadline: Instant,
 }
@@ -425,7 +431,12 @@ impl SharedCall {
     }
 
     fn fits(&self, waiting: &Waiting, now: Instant) -> bool {
-        let Waiting { member, alone, .. } = waiting;
+        let Waiting {
+            member,
+            alone,
+            runtime,
+            ..
+        } = waiting;
         let Some(like) = &self.like else {
             return true;
         };
@@ -434,13 +445,16 @@ impl SharedCall {
         let left = |deadline: Instant| deadline.saturating_duration_since(now);
         let shortest = left(like.earliest_deadline.min(member.deadline));
         let longest = left(like.latest_deadline.max(member.deadline));
-        !alone && !like.alone && like.kind == member.kind() && shortest >= longest / 2
+        let is_alike = like.kind == member.kind() && like.runtime == runtime.id();
+        !alone && !like.alone && is_alike && shortest >= longest / 2
     }
 
-    fn add(&mut self, number: u64, Waiting { member, alone, .. }: &Waiting) {
+    fn add(&mut self, number: u64, waiting: &Waiting) {
+        let member = &waiting.member;
         let like = self.like.get_or_insert_with(|| Like {
             kind: member.kind(),
-            alone: *alone,
+            alone: waiting.alone,
+            runtime: waiting.runtime.id(),
             earliest_deadline: member.deadline,
             latest_deadline: member.deadline,
         });
@@ -477,11 +491,14 @@ impl Ticket {
         let mut regions = self.group.regions();
         let calls = regions.of.get_mut(&self.region)?;
         let member = &calls.waiting.get(&self.number)?.member;
+        if !calls.are_free(member.all_rows()) {
+            return None;
+        }
         let earlier = calls.waiting.range(..self.number);
         let earlier: RowSet = earlier
             .flat_map(|(_, waiting)| waiting.member.all_rows())
             .collect();
-        if !calls.are_free(member.all_rows()) || member.all_rows().any(|row| earlier.contains(&row)) {
+        if member.all_rows().any(|row| earlier.contains(&row)) {
             return None;
         }
         let Waiting { member, .. } = *calls.waiting.remove(&self.number)?;
@@ -542,12 +559,15 @@ impl<S: SendRequest> Drop for Lane<S> {
             }
             regions.remove_if_idle(&self.region);
         }
-        self.group.begin_calls(&self.region, &self.sender);
+        if self.has_begun {
+            self.group.begin_calls(&self.region, &self.sender);
+        }
     }
 }
 
 /// Sends one call for transactions, and reports to them how it ended.
-async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Box<Waiting>)>) {
+async fn share<S: SendRequest>(mut lane: Lane<S>, members: Vec<(u64, Box<Waiting>)>) {
+    lane.has_begun = true;
     let all = || members.iter().map(|(_, waiting)| &waiting.member);
     let Some(deadline) = all().map(|member| member.deadline).min() else {
         return;

@@ -1,17 +1,22 @@
 //! Single gets, puts and deletes that share calls.
 
-use futures::future::join_all;
+use std::{sync::mpsc, thread, time::Duration};
+
+use futures::{StreamExt, future::join_all, poll, stream::FuturesUnordered};
 use hbase_txn::{ClientErrorKind, Connection, Delete, Get, Put, Table};
+use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::{
     proxy::Proxy,
     support::{
-        connect_by, key, put, standalone,
+        connect, connect_by, key, put, standalone,
         table::{TestTable, plain},
+        within,
     },
 };
 
 const ROWS: usize = 400;
+const SOON: Duration = Duration::from_secs(20);
 
 fn row(number: usize) -> String {
     format!("{number:04}")
@@ -94,6 +99,47 @@ async fn concurrent_operations_share_calls_and_have_their_own_outcomes() {
         }
     }
     connection.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_wait_for_no_runtime_but_their_own() {
+    let connection = connect().await;
+    let owned = TestTable::create("shared-runtimes", plain, &[]).await;
+    let table = owned.of(&connection);
+    // From now on the region is known, and a put is sent when it is first polled.
+    table.put(put("a", "1")).await.unwrap();
+    let (begun, begins) = oneshot::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let elsewhere = thread::spawn({
+        let table = table.clone();
+        move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                // An answer may come within the first poll.
+                let call = loop {
+                    let mut call = Box::pin(table.put(put("a", "2")));
+                    if poll!(&mut call).is_pending() {
+                        break call;
+                    }
+                };
+                begun.send(()).unwrap();
+                goes_on.recv().unwrap();
+                call.await.unwrap();
+            });
+            // It lives on, but nothing drives it.
+            runtime
+        }
+    });
+    begins.await.unwrap();
+    let puts = ["b", "c", "d"].map(|row| table.put(put(row, "1")));
+    let mut puts: FuturesUnordered<_> = puts.into_iter().collect();
+    // One more call may begin. The others wait for both.
+    within(SOON, puts.next()).await.unwrap().unwrap();
+    go_on.send(()).unwrap();
+    while let Some(done) = within(SOON, puts.next()).await {
+        done.unwrap();
+    }
+    elsewhere.join().unwrap().shutdown_background();
 }
 
 #[tokio::test]

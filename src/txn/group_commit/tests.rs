@@ -250,6 +250,34 @@ async fn only_compatible_transactions_share_a_call(#[case] asked: Vec<Asked>, #[
     assert_eq!(later_calls(&server), calls);
 }
 
+#[tokio::test]
+async fn transactions_wait_for_no_runtime_but_their_own() {
+    let (server, group) = (Server::new(CALL, |_, _| Act::Commit), group());
+    let (begun, begins) = oneshot::channel();
+    let elsewhere = std::thread::spawn({
+        let (server, group) = (server.clone(), Arc::clone(&group));
+        move || {
+            let mut runtime = runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut call = Box::pin(commit(&group, &server, ask("a")));
+                assert!(poll!(&mut call).is_pending());
+                begun.send(()).unwrap();
+                call.await.unwrap();
+            });
+            // It lives on, but nothing drives it.
+            runtime
+        }
+    });
+    begins.await.unwrap();
+    let rows = ["b", "c", "d"];
+    let sent = join_all(rows.map(|rows| commit(&group, &server, ask(rows))));
+    let sent = tokio::time::timeout(20 * SECOND, sent).await.unwrap();
+    assert_eq!(names(&sent), "applied applied applied");
+    server.assert_disjoint();
+    elsewhere.join().unwrap().shutdown_background();
+}
+
 #[tokio::test(start_paused = true)]
 async fn version_of_a_partition_is_in_one_call_at_a_time() {
     let server = Server::new(CALL, |_, _| Act::Commit);

@@ -153,6 +153,9 @@ struct Waiting {
     limit: AttemptLimit,
     /// Set by the call that takes it, or by the caller that waits no longer.
     claimed: Arc<AtomicBool>,
+    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
+    /// for as long.
+    runtime: Handle,
     answer: oneshot::Sender<Answer>,
     /// Until a call takes it.
     in_queue: Option<GaugeUnit>,
@@ -226,6 +229,8 @@ struct Lane {
     client: Arc<Shared>,
     location: Arc<RegionLocation>,
     group: Group,
+    /// Whether its call has begun. One that is dropped before, with its runtime, begins no other.
+    has_begun: bool,
 }
 
 impl Shared {
@@ -252,6 +257,7 @@ impl Shared {
                     client: Arc::clone(self),
                     location: Arc::clone(location),
                     group,
+                    has_begun: true,
                 };
                 COALESCED.record(1, || [operation.kind()]);
                 return alone().await;
@@ -366,6 +372,7 @@ impl Waiting {
             operation: operation.clone(),
             limit,
             claimed,
+            runtime: Handle::current(),
             answer,
             in_queue: Some(OPERATIONS_WAITING.raise()),
         };
@@ -401,7 +408,7 @@ impl Lanes {
             return traffic.enter(group, waiting);
         }
         // Servers that have restarted have other names.
-        all.servers.retain(|_, traffic| traffic.in_flight > 0);
+        all.servers.retain(|_, traffic| !traffic.is_idle());
         let traffic = all.servers.entry(server.clone()).or_default();
         traffic.enter(group, waiting)
     }
@@ -462,6 +469,10 @@ impl Traffic {
             self.make_ready(group);
         }
         Entry::Queue(ticket)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.groups.values().all(|queue| queue.waiting.is_empty())
     }
 
     fn make_ready(&mut self, group: &Group) {
@@ -534,11 +545,13 @@ impl Queue {
         for mut waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.message.len();
             // The caller of the front one may claim it meanwhile; then another one is the first.
-            let fits = taken.is_empty()
-                || taken.len() < MOST_OPERATIONS
+            let fits = taken.first().is_none_or(|first: &Waiting| {
+                taken.len() < MOST_OPERATIONS
                     && bytes + len <= MOST_BYTES
                     && (!of_one_region || is_beside(&waiting))
-                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row));
+                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row))
+                    && waiting.runtime.id() == first.runtime.id()
+            });
             if !fits {
                 self.waiting.push_back(waiting);
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
@@ -554,7 +567,8 @@ impl Queue {
 
 impl Lane {
     /// Executes the operations in one call. Ends early if no caller waits for any of them.
-    async fn execute(self, mut operations: Vec<Waiting>) {
+    async fn execute(mut self, mut operations: Vec<Waiting>) {
+        self.has_begun = true;
         let Some(limit) = limit_of(&operations) else {
             return;
         };
@@ -605,18 +619,20 @@ impl Drop for Lane {
             client,
             location,
             group,
+            has_begun,
         } = self;
-        // Outside of a runtime, the operations that wait are sent alone when their patience ends.
-        let Ok(runtime) = Handle::try_current() else {
+        if !*has_begun {
             return client.lanes.leave(&location.server, group);
-        };
+        }
         if let Some((group, operations)) = client.lanes.next(&location.server, group)
             && let Some(first) = operations.first()
         {
+            let runtime = first.runtime.clone();
             let next = Self {
                 client: Arc::clone(client),
                 location: Arc::clone(&first.location),
                 group,
+                has_begun: false,
             };
             runtime.spawn(next.execute(operations));
         }
