@@ -153,6 +153,12 @@ impl LockRows {
         self.slots.get(index).unwrap_or(&ALONE)
     }
 
+    /// Returns whether processes that wait for the lock keep tickets in its first row. A row of slots
+    /// is read by the columns of the slots, so a ticket in it would not be seen.
+    pub(super) fn has_queue(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Returns the row after which the lock is named.
     pub(crate) fn lock_row(&self) -> &Bytes {
         // Every constructor adds at least one row.

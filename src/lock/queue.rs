@@ -126,10 +126,8 @@ impl Waiter {
 
     /// Returns the action that writes the ticket, if that is due and a slot is free.
     fn refresh(&mut self) -> Option<RegionAction> {
-        if self
-            .ticket
-            .is_some_and(|(_, written)| written.elapsed() < REFRESH_AFTER)
-        {
+        let is_fresh = |(_, written): (u8, Instant)| written.elapsed() < REFRESH_AFTER;
+        if self.ticket.is_some_and(is_fresh) || !self.location.rows.has_queue() {
             return None;
         }
         let slot = match self.ticket {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hbase_client::{Cell, Get, Row};
 
 use super::{
-    layout::{ALONE, Columns, LockRows},
+    layout::{Columns, LockRows},
     owner::{HeldBy, LockToken, Millis, Owner},
     ticket::Ticket,
 };
@@ -84,7 +84,7 @@ impl Occupant {
 pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
     let columns = rows.columns(index);
     // Including the tickets of waiting processes.
-    if index == 0 && *columns == ALONE {
+    if index == 0 && rows.has_queue() {
         return Get::new(rows.rows[index].clone()).family(rows.family.clone());
     }
     let get = Get::new(rows.rows[index].clone())

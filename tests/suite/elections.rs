@@ -11,7 +11,7 @@ use std::{
 
 use futures::StreamExt;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, Level, TableDescriptor, TableName,
+    ClientErrorKind, Connection, ErrorKind, Level, Row, Scan, TableDescriptor, TableName,
     coordination::{Election, Leadership},
     lock::{LockLoss, LockTableOptions},
 };
@@ -22,7 +22,7 @@ use crate::{
     support::{
         connect, eventually,
         lock_rows::lock_manager,
-        says,
+        rows, says,
         table::{SharedTable, TestTable},
         within,
     },
@@ -274,6 +274,23 @@ async fn a_dropped_campaign_leaves_no_leader() {
         over
     })
     .await;
+}
+
+#[tokio::test]
+async fn candidate_that_waits_writes_nothing() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let leadership = lead(&election(&connect().await, &table, "waits").await).await;
+    let stored_row = async || {
+        let all = rows(&table.of(&connection), Scan::new().raw()).await;
+        let is_own = |row: &Row| row.key().ends_with(b"LEAD#DC#fra#elect#waits");
+        all.into_iter().find(is_own).unwrap()
+    };
+    let before = stored_row().await;
+    let waiting = election(&connection, &table, "waits").await;
+    let error = waiting.campaign().wait(Duration::from_secs(1)).lead();
+    assert_eq!(error.await.unwrap_err().kind(), ErrorKind::LockUnavailable);
+    assert_eq!(stored_row().await, before);
+    assert!(leadership.resign().await.unwrap().is_released());
 }
 
 #[tokio::test]
