@@ -127,11 +127,12 @@ impl OpenOptions {
 
     /// Sends every transaction at once, in a call of its own.
     ///
-    /// By default, across all clones of the table, two calls of a region with transactions
-    /// without conditions are in flight at a time, on disjoint rows; the transactions that wait for
-    /// them share the next call. Of the other transactions, one of each partition is in flight at a
-    /// time, and the others wait in order. Without these queues, the server's handlers wait for the
-    /// rows of a hot partition instead, and other partitions wait for a handler.
+    /// By default, across all clones of the table, one call of a region with transactions without
+    /// conditions is in flight at a time, and up to five, on disjoint rows, if many mutations wait;
+    /// the transactions that wait for them share the next call. Of the other transactions, one of
+    /// each partition is in flight at a time, and the others wait in order. Without these queues, the
+    /// server's handlers wait for the rows of a hot partition instead, and other partitions wait for
+    /// a handler.
     pub fn without_admission(mut self) -> Self {
         self.admission = false;
         self

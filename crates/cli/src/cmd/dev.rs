@@ -17,7 +17,7 @@ use crate::{
 
 /// Start and stop a real HBase on this machine, for development and tests
 ///
-/// Requires Linux, Java (17 or 11), and Maven once for each version. All servers listen on
+/// Requires Linux, Java (8, 11, or 17 to 23), and Maven once for each version. All servers listen on
 /// 127.0.0.1 only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME unless --home
 /// specifies another folder, jars in $XDG_CACHE_HOME/hbase-txn.
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use crate::{
     output,
 };
 
-/// Run a command context a lock, and release the lock when the command ends
+/// Run a command while a lock is held, and release the lock when the command ends
 ///
 /// The lock is renewed until the command and all processes that it started have ended. The command
 /// gets the streams of this process, and in its environment HBASE_TXN_LOCK (the lock's key) and
@@ -33,7 +33,7 @@ pub(crate) struct Run {
     command: Command,
 }
 
-/// The command that runs context the lock.
+/// The command that runs while the lock is held.
 #[derive(Debug, Args)]
 pub(in crate::cmd) struct Command {
     /// Release as soon as CMD itself ends, even if processes that it started still run
