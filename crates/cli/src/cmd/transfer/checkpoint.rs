@@ -38,7 +38,8 @@ pub(super) struct Position {
     pub(super) offset: u64,
 }
 
-/// The file of rejects, and its size with the rejects before the position.
+/// The file of rejects, by its absolute path without links, and its size with the rejects before the
+/// position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RejectsState {

@@ -201,7 +201,6 @@ impl Import {
             0 => exit,
             _ => exit.or_graver(Exit::Unknown),
         };
-        let rejects = state.rejects.as_ref().filter(|_| state.rejected > 0);
         let summary = Summary {
             table: self.table.to_string(),
             outcome: if result.is_ok() { "complete" } else { "stopped" },
@@ -209,7 +208,7 @@ impl Import {
             rejected: state.rejected,
             unknown: (state.unknown > 0).then_some(state.unknown),
             line: state.position.line,
-            rejects: rejects.map(|rejects| &*rejects.file),
+            rejects: settlement.rejects(),
             checkpoint: settlement.checkpoint(),
         };
         let printed = match format {

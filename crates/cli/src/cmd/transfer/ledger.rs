@@ -95,6 +95,12 @@ impl Ledger {
         Some(line)
     }
 
+    /// Makes a line that was taken the next one again.
+    pub(super) fn put_back(&mut self, line: PendingLine) {
+        self.held += held(line.text.as_deref());
+        self.lines.push_front(line);
+    }
+
     /// Returns the number of bytes in memory.
     pub(super) fn held(&self) -> usize {
         self.held
@@ -133,6 +139,8 @@ mod tests {
         assert_eq!(done(&mut ledger, 0), []);
         assert!(ledger.reject(1, |number| Rejection::new(format!("refused {number}"))));
         assert!(!ledger.reject(2, |_| Rejection::new("again".to_owned())));
+        let first = ledger.take_done(2).unwrap();
+        ledger.put_back(first);
         assert_eq!(done(&mut ledger, 2), [(1, None), (2, Some("broken".to_owned()))]);
         assert_eq!(done(&mut ledger, 3), [(3, Some("refused 3".to_owned()))]);
         assert_eq!(ledger.held(), 0);

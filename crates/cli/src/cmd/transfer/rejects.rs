@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     str,
 };
 
@@ -38,7 +38,8 @@ impl Rejects {
     /// Continues behind the rejects of an earlier run, and removes those that it wrote afterwards. Without
     /// an earlier run removes those of another import.
     pub(super) fn open(path: PathBuf, before: Option<&RejectsState>) -> Result<Self, Failure> {
-        match before.filter(|before| before.file == path) {
+        let real_path = real(&path).map_err(|error| refused(&path, &error))?;
+        match before.filter(|before| before.file == real_path) {
             None => Self::new(path),
             Some(before) => Self::resume(path, before.size),
         }
@@ -69,6 +70,10 @@ impl Rejects {
             file: Some(BufWriter::new(file)),
             size,
         })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Adds a line that was rejected.
@@ -105,11 +110,20 @@ impl Rejects {
             return Ok(None);
         };
         let flushed = file.flush().and_then(|()| file.get_ref().sync_data());
-        flushed.map_err(|error| refused(&self.path, &error))?;
+        let file = flushed.and_then(|()| real(&self.path));
         Ok(Some(RejectsState {
-            file: self.path.clone(),
+            file: file.map_err(|error| refused(&self.path, &error))?,
             size: self.size,
         }))
+    }
+}
+
+/// Returns the one spelling of a path, which the next run may spell otherwise, in another folder.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let path = path::absolute(path)?;
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok(fs::canonicalize(folder)?.join(name)),
+        _ => Ok(path),
     }
 }
 
@@ -145,7 +159,9 @@ mod tests {
         let recorded = rejects.flush().unwrap();
         reject(&mut rejects, 2, b"b");
         rejects.flush().unwrap();
-        let mut rejects = Rejects::open(path.clone(), recorded.as_ref()).unwrap();
+        let name = folder.path().file_name().unwrap();
+        let spelt_otherwise = folder.path().join("..").join(name).join("rejects");
+        let mut rejects = Rejects::open(spelt_otherwise, recorded.as_ref()).unwrap();
         reject(&mut rejects, 2, b"\xff");
         rejects.flush().unwrap();
         let expected = "{\"line\":1,\"error\":\"why\",\"text\":\"a\"}\n\

@@ -84,6 +84,12 @@ impl Settlement {
         &self.state
     }
 
+    /// Returns the path of the file of rejects, as it was given, if there are any in it.
+    pub(super) fn rejects(&self) -> Option<&Path> {
+        let rejects = self.rejects.as_ref().map(Rejects::path);
+        rejects.filter(|_| self.state.rejects.is_some() && self.state.rejected > 0)
+    }
+
     /// Returns the path of the checkpoint.
     pub(super) fn checkpoint(&self) -> Option<&Path> {
         self.checkpoint.as_ref().map(|checkpoint| &*checkpoint.path)
@@ -123,7 +129,11 @@ impl Settlement {
         let first_failed = self.failed.as_ref().map(|(number, _)| *number);
         let reached = watermark.min(first_failed.unwrap_or(u64::MAX));
         while let Some(line) = self.ledger.take_done(reached) {
-            self.end(&line)?;
+            if let Err(error) = self.end(&line) {
+                // Nothing behind it is done before it is.
+                self.ledger.put_back(line);
+                return Err(error);
+            }
         }
         self.show();
         if self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL {
@@ -137,11 +147,11 @@ impl Settlement {
         match &line.rejection {
             None => self.state.imported += 1,
             Some(Rejection { why, is_unknown }) => {
-                self.state.rejected += 1;
-                self.state.unknown += u64::from(*is_unknown);
                 if let Some(rejects) = &mut self.rejects {
                     rejects.add(line, why)?;
                 }
+                self.state.rejected += 1;
+                self.state.unknown += u64::from(*is_unknown);
                 self.name(why);
             }
         }
