@@ -200,6 +200,16 @@ fn a_command_that_does_nothing_about_a_signal_ends_by_it() {
 }
 
 #[test]
+fn signal_that_comes_with_the_end_of_the_command_does_not_keep_the_lock() {
+    let table = lock_table("together");
+    for _ in 0..20 {
+        let ended = Running::start(&table, &[], "kill -TERM $PPID").end();
+        assert!(!ended.stderr.contains("cannot release"), "{}", ended.stderr);
+        assert_eq!(show(&table, "a")["state"], "free");
+    }
+}
+
+#[test]
 fn ignored_signals_stay_ignored() {
     let table = lock_table("nohup");
     let line = arguments(&table, "run", "a", &["--", "grep", "SigIgn", "/proc/self/status"]).join(" ");

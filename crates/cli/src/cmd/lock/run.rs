@@ -110,6 +110,8 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
             signal = signals.next() => running.forward(signal),
         }
     };
+    // A signal to the whole process group was for the command, and ends its run only.
+    signals.ignore_received();
     if let Some(loss) = release(guard, &context, signals).await {
         warn(
             &context,

@@ -2,6 +2,7 @@
 
 use std::{fs, future::poll_fn, io, task::Poll};
 
+use futures::FutureExt;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
@@ -37,6 +38,11 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+
+    /// Ignores the signals that were received until now.
+    pub(in crate::cmd) fn ignore_received(&mut self) {
+        while self.next().now_or_never().is_some() {}
     }
 
     /// Waits for a terminating signal. Ignores the others.
