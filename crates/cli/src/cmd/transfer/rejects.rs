@@ -17,6 +17,8 @@ use crate::{exit::Failure, output};
 #[derive(Debug)]
 pub(super) struct Rejects {
     path: PathBuf,
+    /// The same path as the checkpoint records it.
+    real_path: PathBuf,
     file: Option<BufWriter<File>>,
     size: u64,
 }
@@ -40,24 +42,25 @@ impl Rejects {
     pub(super) fn open(path: PathBuf, before: Option<&RejectsState>) -> Result<Self, Failure> {
         let real_path = real(&path).map_err(|error| refused(&path, &error))?;
         match before.filter(|before| before.file == real_path) {
-            None => Self::new(path),
-            Some(before) => Self::resume(path, before.size),
+            None => Self::new(path, real_path),
+            Some(before) => Self::resume(path, real_path, before.size),
         }
     }
 
-    fn new(path: PathBuf) -> Result<Self, Failure> {
+    fn new(path: PathBuf, real_path: PathBuf) -> Result<Self, Failure> {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&path, &error)),
             _ => {}
         }
         Ok(Self {
             path,
+            real_path,
             file: None,
             size: 0,
         })
     }
 
-    fn resume(path: PathBuf, size: u64) -> Result<Self, Failure> {
+    fn resume(path: PathBuf, real_path: PathBuf, size: u64) -> Result<Self, Failure> {
         let open = || {
             let file = OpenOptions::new().append(true).create(true).open(&path)?;
             let size = size.min(file.metadata()?.len());
@@ -67,6 +70,7 @@ impl Rejects {
         let (file, size) = open().map_err(|error| refused(&path, &error))?;
         Ok(Self {
             path,
+            real_path,
             file: Some(BufWriter::new(file)),
             size,
         })
@@ -110,9 +114,9 @@ impl Rejects {
             return Ok(None);
         };
         let flushed = file.flush().and_then(|()| file.get_ref().sync_data());
-        let file = flushed.and_then(|()| real(&self.path));
+        flushed.map_err(|error| refused(&self.path, &error))?;
         Ok(Some(RejectsState {
-            file: file.map_err(|error| refused(&self.path, &error))?,
+            file: self.real_path.clone(),
             size: self.size,
         }))
     }
