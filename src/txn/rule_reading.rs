@@ -1,18 +1,13 @@
 //! Rereads the partition rule of an open table, and records the result.
 
-use std::time::Duration;
-
 use hbase_client::{Table, TableDescriptor};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     proven_table::ProvenTable,
-    rule_watch::{OLD_RULE_WAIT, RuleAge},
+    rule_watch::{OLD_RULE_WAIT, RULE_READ, RuleAge},
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
-
-/// The maximum time to read the rule. A transaction waits that long only for a reopened region.
-const RULE_READ: Duration = Duration::from_secs(5);
 
 /// Rereads the table's rule in the background as it ages. Waits for that, briefly, only if nothing
 /// was read within the interval and the master is not known to be unresponsive. Returns an error if

@@ -21,6 +21,9 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+/// The maximum time to read the rule. A transaction waits that long only for a reopened region.
+pub(super) const RULE_READ: Duration = Duration::from_secs(5);
+
 /// How long a transaction waits for the rule if the last one read is old.
 pub(super) const OLD_RULE_WAIT: Duration = Duration::from_millis(500);
 
@@ -108,12 +111,14 @@ impl RuleWatch {
         }
     }
 
-    /// Starts a background read of the rule, unless one is running.
+    /// Starts a background read of the rule, unless one is running. One that takes far longer than
+    /// [`RULE_READ`] is in a runtime that nothing drives any more.
     pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(&self, read: impl FnOnce() -> F) {
         let mut state = self.state();
         // The task itself is finished a moment after those that wait for it wake.
         let is_running = |reading: &Reading| reading.ended.clone().now_or_never().is_none();
-        if state.reading.as_ref().is_some_and(is_running) {
+        let is_in_time = state.tried_at.elapsed() < RULE_READ * 2;
+        if is_in_time && state.reading.as_ref().is_some_and(is_running) {
             return;
         }
         let (running, ended) = oneshot::channel();
@@ -252,6 +257,17 @@ mod tests {
         );
         drop(watch);
         ended.await.unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reading_that_does_not_end_in_its_time_is_replaced() {
+        let watch = RuleWatch::new(INTERVAL);
+        watch.start_reading(pending);
+        advance(RULE_READ * 2).await;
+        watch.start_reading(|| ready(()));
+        let began = Instant::now();
+        watch.reading_ended(began + SOON).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

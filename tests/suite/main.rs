@@ -38,6 +38,7 @@ mod filters;
 mod filters_java;
 mod forgotten_results;
 mod get_many;
+mod idle_runtimes;
 mod java_layout;
 mod large_scans;
 mod latch_expiry;

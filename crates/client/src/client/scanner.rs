@@ -11,13 +11,13 @@ mod metrics;
 mod parallel;
 mod parts;
 
-use std::{borrow::Cow, collections::VecDeque, io, mem, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, error, io, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use tokio::{
     runtime::Handle,
-    task::{JoinError, JoinHandle, yield_now},
+    task::{JoinHandle, yield_now},
     time::{Instant, timeout_at},
 };
 
@@ -44,6 +44,9 @@ type Called = (Arc<RegionLocation>, Result<Answer, CallError>);
 /// How long a close in the background may take; otherwise the server closes the scanner when its
 /// lease ends.
 const CLOSE: Duration = Duration::from_secs(5);
+
+/// How long after its deadline a task may report the failure of its call.
+const OVERDUE: Duration = Duration::from_millis(100);
 
 /// The rows of a scan, in order.
 ///
@@ -91,11 +94,25 @@ struct OpenScanner {
     id: Option<u64>,
     /// The sequence number of the next call.
     next_call: u64,
-    /// The call in flight. A task awaits it, so that its timeout and the pings of a silent
-    /// connection do not depend on when the caller requests the next row.
-    call: Option<JoinHandle<Called>>,
+    call: Option<CallInFlight>,
     /// The answer of a call that has ended, if it was looked at.
     answer: Option<Result<Answer, CallError>>,
+}
+
+/// A call of a scanner. A task awaits it, so that its timeout and the pings of a silent connection do
+/// not depend on when the caller requests the next row.
+#[derive(Debug)]
+struct CallInFlight {
+    task: JoinHandle<Called>,
+    deadline: Instant,
+}
+
+impl CallInFlight {
+    /// Returns the time at which the call counts as lost: the scanner may have moved to another runtime,
+    /// and nothing may drive the task and its timer any more.
+    fn lost_at(&self) -> Instant {
+        self.deadline + OVERDUE
+    }
 }
 
 impl OpenScanner {
@@ -238,7 +255,12 @@ impl ResultScanner {
         if let Some(answer) = self.open.as_mut().and_then(|open| open.answer.take()) {
             return answer;
         }
-        let called = self.send(location, limit).await;
+        let call = self.send(location, limit);
+        // A task that begins to run again gets a moment, too.
+        let lost_at = call.lost_at().max(Instant::now() + OVERDUE);
+        let Ok(called) = timeout_at(lost_at, &mut call.task).await else {
+            return Err(lost("the runtime of the call does not run"));
+        };
         let (location, answer) = called.unwrap_or_else(|ended| (Arc::clone(location), Err(lost(ended))));
         if let Some(open) = &mut self.open {
             open.call = None;
@@ -249,7 +271,7 @@ impl ResultScanner {
 
     /// Opens a scanner in the region, or requests more rows from the open one, unless a call is in
     /// flight.
-    fn send(&mut self, location: &Arc<RegionLocation>, limit: AttemptLimit) -> &mut JoinHandle<Called> {
+    fn send(&mut self, location: &Arc<RegionLocation>, limit: AttemptLimit) -> &mut CallInFlight {
         let open = self
             .open
             .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
@@ -289,13 +311,15 @@ impl ResultScanner {
             let (table, location) = (self.table.clone(), Arc::clone(location));
             let may_be_stale = self.scan.selection.consistency == Consistency::Timeline;
             let replica_id = self.scan.selection.replica_id;
-            match may_be_stale && open.id.is_none() {
+            let deadline = limit.deadline;
+            let task = match may_be_stale && open.id.is_none() {
                 true => tokio::spawn(open_timeline(table, location, replica_id, request, limit)),
                 false => tokio::spawn(async move {
                     let answer = table.call(&location, "Scan", &request, limit).await;
                     (location, answer)
                 }),
-            }
+            };
+            CallInFlight { task, deadline }
         })
     }
 
@@ -431,7 +455,7 @@ impl ResultScanner {
             let deadline = Instant::now() + CLOSE;
             // HBase rejects a close while it executes another call of the scanner.
             let answer = match (open.call.take(), open.answer.take()) {
-                (Some(call), _) => timeout_at(deadline, call).await.ok().and_then(Result::ok),
+                (Some(call), _) => timeout_at(deadline, call.task).await.ok().and_then(Result::ok),
                 (None, answer) => answer.map(|answer| (Arc::clone(&open.location), answer)),
             };
             if let Some((location, Ok((answer, _)))) = answer {
@@ -492,11 +516,11 @@ async fn close(table: &Table, location: &RegionLocation, id: u64, deadline: Inst
     let _: Result<Answer, _> = table.call(location, "Scan", &request, limit).await;
 }
 
-/// Returns the failure of a call whose task has ended early.
-fn lost(ended: JoinError) -> CallError {
+/// Returns the failure of a call whose task has ended early, or does not run.
+fn lost(cause: impl Into<Box<dyn error::Error + Send + Sync>>) -> CallError {
     CallError::Lost {
         sent: true,
-        cause: Arc::new(io::Error::other(ended)),
+        cause: Arc::new(io::Error::other(cause)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -10,6 +11,9 @@ use tokio::time::Instant;
 use hbase_keyed_lock::{KeyedGuard, KeyedLock};
 
 use crate::{error::Result, model::ServerName};
+
+/// How long calls wait for the probe of another one.
+const TURN: Duration = Duration::from_secs(1);
 
 /// The servers, each with its start code: a restarted server may have another version.
 #[derive(Debug, Default)]
@@ -27,7 +31,9 @@ impl Proofs {
         self.proven().insert(server);
     }
 
-    /// Returns the turn to probe a server. It is probed once, however many calls wait for that.
+    /// Returns the turn to probe a server. It is probed once, however many calls wait for that, unless
+    /// the probe takes longer than [`TURN`]: then they get no turn, and probe, too. The call that probes
+    /// may not be polled any more.
     ///
     /// # Errors
     ///
@@ -37,9 +43,14 @@ impl Proofs {
         &self,
         server: &ServerName,
         deadline: Instant,
-    ) -> Result<KeyedGuard<'_, ServerName>> {
+    ) -> Result<Option<KeyedGuard<'_, ServerName>>> {
+        let end = Instant::now() + TURN;
         let turn = self.turns.lock(server.clone());
-        Ok(turn.until(deadline.into_std()).await?)
+        match turn.until(deadline.min(end).into_std()).await {
+            Ok(turn) => Ok(Some(turn)),
+            Err(_) if end < deadline => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn proven(&self) -> MutexGuard<'_, HashSet<ServerName>> {

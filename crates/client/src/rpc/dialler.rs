@@ -87,6 +87,16 @@ impl Dialler {
         true
     }
 
+    /// Returns how long it takes at most to open a connection, or to fail.
+    pub(super) fn patience(&self, service: ServiceKind) -> Duration {
+        let steps = match self.is_simple() && self.compression_to(service).is_none() {
+            true => 1,
+            // Three connections, each with an exchange of messages.
+            false => 6,
+        };
+        self.connect_timeout.saturating_mul(steps) + Duration::from_secs(1)
+    }
+
     /// Opens a connection.
     ///
     /// # Errors

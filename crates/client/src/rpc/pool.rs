@@ -84,7 +84,21 @@ enum Slot {
 /// How long the tasks of connections may take to release their sockets; they only have to be woken.
 const CLOSING: Duration = Duration::from_secs(1);
 
-type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
+/// The opening of a connection, by a task in the runtime of the call that needed it first.
+#[derive(Clone, Debug)]
+struct Dial {
+    result: Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>,
+    /// When it counts as lost: nothing may drive that runtime any more.
+    lost_at: Instant,
+}
+
+impl Dial {
+    /// Returns whether it can still have a result. A dial that has ended without a connection ended with
+    /// its runtime.
+    fn is_running(&self) -> bool {
+        self.result.peek().is_none() && Instant::now() < self.lost_at
+    }
+}
 
 /// The parameters that all calls of a table handle share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -336,64 +350,81 @@ impl RpcClient {
     /// Returns a connection of a line, and sets its number. Concurrent callers share one dial, which
     /// continues when any of them is dropped.
     async fn connection(self: &Arc<Self>, line: &mut Line) -> Result<Arc<RpcConnection>, CallError> {
-        let dial = {
-            let mut pool = self.pool();
-            let Pool::Open(slots) = &mut *pool else {
-                return Err(CallError::Closed);
+        loop {
+            let dial = {
+                let mut pool = self.pool();
+                let Pool::Open(slots) = &mut *pool else {
+                    return Err(CallError::Closed);
+                };
+                if line.target.service == ServiceKind::Client && self.connections_per_server > 1 {
+                    let further = choose(slots, line, self.connections_per_server);
+                    if let Some(number) = further {
+                        let further = Line {
+                            number,
+                            ..line.clone()
+                        };
+                        slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
+                    }
+                }
+                match slots.get(line) {
+                    Some(Slot::Connected(connection)) if connection.is_open() => {
+                        return Ok(Arc::clone(connection));
+                    }
+                    Some(Slot::Dialling(dial)) if dial.is_running() => dial.clone(),
+                    _ => {
+                        slots.retain(
+                            |_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()),
+                        );
+                        let dial = self.dial(line.clone());
+                        slots.insert(line.clone(), Slot::Dialling(dial.clone()));
+                        dial
+                    }
+                }
             };
-            if line.target.service == ServiceKind::Client && self.connections_per_server > 1 {
-                let further = choose(slots, line, self.connections_per_server);
-                if let Some(number) = further {
-                    let further = Line {
-                        number,
-                        ..line.clone()
-                    };
-                    slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
-                }
+            if let Ok(result) = timeout_at(dial.lost_at, dial.result).await {
+                return result;
             }
-            match slots.get(line) {
-                Some(Slot::Connected(connection)) if connection.is_open() => {
-                    return Ok(Arc::clone(connection));
-                }
-                // A dial that has ended without a connection ended with its runtime.
-                Some(Slot::Dialling(dial)) if dial.peek().is_none() => dial.clone(),
-                _ => {
-                    slots.retain(
-                        |_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()),
-                    );
-                    let dial = self.dial(line.clone());
-                    slots.insert(line.clone(), Slot::Dialling(dial.clone()));
-                    dial
-                }
-            }
-        };
-        dial.await
+        }
     }
 
     fn dial(self: &Arc<Self>, line: Line) -> Dial {
         let client = Arc::clone(self);
+        let lost_at = Instant::now() + self.dialler.patience(line.target.service);
         let task = tokio::spawn(async move {
             let result = client.dialler.open(&line.target, line.codec).await.map(Arc::new);
             DIALS.count(|| [if result.is_ok() { "ok" } else { "failed" }]);
-            match &mut *client.pool() {
-                Pool::Closed => return Err(CallError::Closed),
-                Pool::Open(slots) => match &result {
-                    Ok(connection) => {
-                        slots.insert(line.clone(), Slot::Connected(Arc::clone(connection)));
-                    }
-                    Err(_) => {
-                        slots.remove(&line);
-                    }
-                },
-            }
             let DialTarget { address, service } = &line.target;
             tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
-            result
+            client.take(line, result)
         });
         let ended = || CallError::Dial(Arc::new(io::Error::other("the runtime that dialled has ended")));
-        async move { task.await.unwrap_or_else(|_| Err(ended())) }
-            .boxed()
-            .shared()
+        let result = async move { task.await.unwrap_or_else(|_| Err(ended())) };
+        Dial {
+            result: result.boxed().shared(),
+            lost_at,
+        }
+    }
+
+    /// Takes the result of a dial. If it counted as lost, another one may have opened the connection.
+    fn take(
+        &self,
+        line: Line,
+        result: Result<Arc<RpcConnection>, CallError>,
+    ) -> Result<Arc<RpcConnection>, CallError> {
+        match &mut *self.pool() {
+            Pool::Closed => Err(CallError::Closed),
+            Pool::Open(slots) => match (slots.get(&line), &result) {
+                (Some(Slot::Connected(connection)), _) if connection.is_open() => Ok(Arc::clone(connection)),
+                (_, Ok(connection)) => {
+                    slots.insert(line, Slot::Connected(Arc::clone(connection)));
+                    result
+                }
+                (_, Err(_)) => {
+                    slots.remove(&line);
+                    result
+                }
+            },
+        }
     }
 
     /// Takes a connection out of use, if it still is in use.
@@ -421,7 +452,7 @@ fn choose(slots: &BTreeMap<Line, Slot>, line: &mut Line, size: u8) -> Option<u8>
                 let candidate = (connection.calls_in_flight(), number);
                 open = Some(open.map_or(candidate, |least: (usize, u8)| least.min(candidate)));
             }
-            Some(Slot::Dialling(dial)) if dial.peek().is_none() => dialling = dialling.or(Some(number)),
+            Some(Slot::Dialling(dial)) if dial.is_running() => dialling = dialling.or(Some(number)),
             _ => absent = absent.or(Some(number)),
         }
     }
@@ -439,7 +470,12 @@ fn choose(slots: &BTreeMap<Line, Slot>, line: &mut Line, size: u8) -> Option<u8>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Waker},
+    };
+
+    use tokio::runtime::Builder;
 
     use super::*;
     use crate::rpc::connector::Io;
@@ -455,13 +491,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_dial_that_ended_with_its_runtime_is_made_again_on_the_next() {
-        let dials = Arc::new(AtomicUsize::new(0));
+    fn client(dials: &Arc<AtomicUsize>) -> Arc<RpcClient> {
         let config = Config::from_uri("hbase+rpc://a").unwrap();
-        let client = RpcClient::new(&config, Arc::new(Endless(Arc::clone(&dials))));
-        let client = Arc::new(client);
-        let line = Line {
+        Arc::new(RpcClient::new(&config, Arc::new(Endless(Arc::clone(dials)))))
+    }
+
+    fn line() -> Line {
+        Line {
             target: DialTarget {
                 address: HostPort {
                     host: "a".into(),
@@ -471,15 +507,21 @@ mod tests {
             },
             codec: Codec::KeyValue,
             number: 0,
-        };
-        let runtime = || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap()
-        };
+        }
+    }
+
+    fn runtime() -> Builder {
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_all();
+        runtime
+    }
+
+    #[test]
+    fn a_dial_that_ended_with_its_runtime_is_made_again_on_the_next() {
+        let dials = Arc::new(AtomicUsize::new(0));
+        let client = client(&dials);
         let dial = async |times: usize| {
-            let mut line = line.clone();
+            let mut line = line();
             let connection = client.connection(&mut line);
             tokio::pin!(connection);
             while dials.load(Ordering::Relaxed) < times {
@@ -490,11 +532,27 @@ mod tests {
             }
             None
         };
-        assert!(runtime().block_on(dial(1)).is_none());
-        runtime().block_on(async {
+        assert!(runtime().build().unwrap().block_on(dial(1)).is_none());
+        runtime().build().unwrap().block_on(async {
             let left_over = dial(2).await.unwrap();
             assert!(matches!(left_over, Err(CallError::Dial(_))), "{left_over:?}");
             assert!(dial(2).await.is_none());
         });
+    }
+
+    #[test]
+    fn a_dial_in_a_runtime_that_nothing_drives_is_made_again_in_another() {
+        let dials = Arc::new(AtomicUsize::new(0));
+        let client = client(&dials);
+        let idle = runtime().build().unwrap();
+        idle.block_on(async {
+            let (mut line, mut poll) = (line(), Context::from_waker(Waker::noop()));
+            let waits = pin!(client.connection(&mut line)).poll(&mut poll).is_pending();
+            assert!(waits);
+        });
+        let other = runtime().start_paused(true).build().unwrap();
+        let dialled = other.block_on(client.connection(&mut line()));
+        assert!(matches!(dialled, Err(CallError::DialTimeout(_))), "{dialled:?}");
+        assert_eq!(dials.load(Ordering::Relaxed), 1);
     }
 }

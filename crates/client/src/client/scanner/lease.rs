@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use tokio::time::Instant;
+
 use super::{Answer, ResultScanner, is_over, lost};
 use crate::{cluster::CallKind, error::Result, wire::pb};
 
@@ -25,16 +27,20 @@ impl ResultScanner {
             return Ok(false);
         };
         let location = Arc::clone(&open.location);
-        if let Some(call) = open.call.as_mut().filter(|call| call.is_finished()) {
+        if let Some(call) = open.call.as_mut().filter(|call| call.task.is_finished()) {
             // The call stays in its place until its answer is in another one: a drop here loses
             // nothing.
-            let called = call.await;
+            let called = (&mut call.task).await;
             let (location, answer) = called.unwrap_or_else(|ended| (Arc::clone(&location), Err(lost(ended))));
             (open.answer, open.call, open.location) = (Some(answer), None, location);
         }
-        // The server has the scanner while it executes a call.
-        if open.call.is_some() {
-            return Ok(true);
+        if let Some(call) = &open.call {
+            // The server has the scanner while it executes a call.
+            let is_in_flight = Instant::now() < call.lost_at();
+            if !is_in_flight {
+                self.abandon();
+            }
+            return Ok(is_in_flight);
         }
         let has_ended = match &open.answer {
             Some(Ok((answer, _))) => is_over(answer),

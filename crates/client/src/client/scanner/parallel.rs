@@ -9,13 +9,14 @@ use bytes::Bytes;
 use futures::{Stream, stream};
 use tokio::{
     sync::mpsc,
-    task::{JoinError, JoinSet},
+    task::JoinSet,
+    time::{Instant, timeout_at},
 };
 
-use super::{ResultScanner, lost};
+use super::{OVERDUE, ResultScanner, lost};
 use crate::{
     client::Table,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     model::{Row, Scan},
 };
 
@@ -47,8 +48,14 @@ pub struct ParallelScanner {
     left: Option<u64>,
 }
 
-/// The rows of one answer after the other.
-type Batches = mpsc::Receiver<Result<VecDeque<Row>>>;
+/// The rows of one answer after the other, from one task or several.
+#[derive(Debug)]
+struct Batches {
+    /// A batch without rows is the last one of its task.
+    receiver: mpsc::Receiver<Result<VecDeque<Row>>>,
+    /// The number of tasks that have not sent their last batch.
+    tasks: usize,
+}
 
 /// Parts of a scan that no task reads yet.
 type Parts = Arc<Mutex<VecDeque<Scan>>>;
@@ -60,6 +67,8 @@ struct Reading {
     parts: Parts,
     /// Rows of any region, or in order, those of each region that is being read.
     batches: VecDeque<Batches>,
+    /// Whether a task ended without a last batch. No other task reads the rest of its part.
+    is_incomplete: bool,
 }
 
 impl Table {
@@ -123,12 +132,15 @@ impl ParallelScanner {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`Table::get`] does. The scan can continue after an error.
+    /// Returns an error as [`Table::get`] does. The scan can continue after an error, unless the runtime
+    /// that it was begun in has ended: then all further calls return
+    /// [`ConnectionLost`](crate::ErrorKind::ConnectionLost).
     ///
     /// # Panics
     ///
     /// Panics outside of a Tokio runtime.
     pub async fn next(&mut self) -> Result<Option<Row>> {
+        let mut deadline = None;
         while self.left != Some(0) {
             if let Some(row) = self.ready.pop_front() {
                 if let Some(left) = &mut self.left {
@@ -136,20 +148,29 @@ impl ParallelScanner {
                 }
                 return Ok(Some(row));
             }
+            let deadline = *deadline.get_or_insert_with(|| self.table.deadline());
             if self.reading.is_none() {
-                self.reading = Some(self.begin().await?);
+                self.reading = Some(self.begin(deadline).await?);
             }
             let Some(reading) = &mut self.reading else { break };
+            if reading.is_incomplete {
+                return Err(incomplete(&self.table));
+            }
             let Some(batches) = reading.batches.front_mut() else {
-                return reading.ended(&self.table).await;
+                return Ok(None);
             };
-            match batches.recv().await {
-                Some(rows) => self.ready = rows?,
-                None => {
-                    reading.batches.pop_front();
-                    reading.read_next(&self.table);
-                    reading.forget_ended(&self.table)?;
+            // A task that reads reports more, if it fails in time.
+            match timeout_at(deadline + OVERDUE, batches.receiver.recv()).await {
+                Ok(Some(Ok(rows))) if rows.is_empty() => {
+                    batches.tasks -= 1;
+                    if batches.tasks == 0 {
+                        reading.batches.pop_front();
+                        reading.read_next(&self.table);
+                    }
                 }
+                Ok(Some(rows)) => self.ready = rows?,
+                Ok(None) => reading.is_incomplete = true,
+                Err(_) => return Err(late(&self.table)),
             }
         }
         self.reading = None;
@@ -165,11 +186,9 @@ impl ParallelScanner {
     }
 
     /// Starts the tasks, each of which reads one region after the other.
-    async fn begin(&self) -> Result<Reading> {
+    async fn begin(&self, deadline: Instant) -> Result<Reading> {
         let cluster = &self.table.connection.shared.cluster;
-        let regions = cluster
-            .regions_of(&self.table.name, self.table.deadline())
-            .await?;
+        let regions = cluster.regions_of(&self.table.name, deadline).await?;
         let starts = regions.into_iter().map(|region| region.region.start_key);
         let parts = self.scan.split_at(starts.collect());
         let readers = parts.len().min(self.regions_at_once);
@@ -177,20 +196,15 @@ impl ParallelScanner {
             tasks: JoinSet::new(),
             parts: Arc::new(Mutex::new(parts.into())),
             batches: VecDeque::new(),
+            is_incomplete: false,
         };
         if self.in_order {
             for _ in 0..readers {
                 reading.read_next(&self.table);
             }
         } else {
-            let (sender, batches) = mpsc::channel(1);
-            reading.batches.push_back(batches);
-            for _ in 0..readers {
-                let parts = Arc::clone(&reading.parts);
-                reading
-                    .tasks
-                    .spawn(read(self.table.clone(), parts, sender.clone()));
-            }
+            let parts = Arc::clone(&reading.parts);
+            reading.start(readers, &parts, &self.table);
         }
         Ok(reading)
     }
@@ -200,42 +214,48 @@ impl Reading {
     /// Starts a task that reads the next part alone, if there is one.
     fn read_next(&mut self, table: &Table) {
         if let Some(part) = next_part(&self.parts) {
-            let (sender, batches) = mpsc::channel(1);
-            self.batches.push_back(batches);
-            let alone = Arc::new(Mutex::new([part].into()));
-            self.tasks.spawn(read(table.clone(), alone, sender));
+            self.start(1, &Arc::new(Mutex::new([part].into())), table);
         }
     }
 
-    /// Frees the tasks that have ended. Returns an error if one ended early.
-    fn forget_ended(&mut self, table: &Table) -> Result<()> {
-        while let Some(ended) = self.tasks.try_join_next() {
-            ended.map_err(|ended| early(ended, table))?;
+    /// Starts tasks that read these parts.
+    fn start(&mut self, tasks: usize, parts: &Parts, table: &Table) {
+        // Frees the tasks that have ended.
+        while self.tasks.try_join_next().is_some() {}
+        let (sender, receiver) = mpsc::channel(1);
+        self.batches.push_back(Batches { receiver, tasks });
+        for _ in 0..tasks {
+            self.tasks
+                .spawn(read(table.clone(), Arc::clone(parts), sender.clone()));
         }
-        Ok(())
-    }
-
-    /// Returns the end of the scan, or an error if a task ended early.
-    async fn ended(&mut self, table: &Table) -> Result<Option<Row>> {
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.map_err(|ended| early(ended, table))?;
-        }
-        Ok(None)
     }
 }
 
-fn early(ended: JoinError, table: &Table) -> Error {
-    lost(ended)
+fn incomplete(table: &Table) -> Error {
+    lost("a task that read a region was ended by its runtime")
         .into_error()
+        .with_retryable(false)
+        .with_hint("begin the scan again")
         .at_operation("scan")
         .at_table(&table.name)
+}
+
+fn late(table: &Table) -> Error {
+    Error::new(
+        ErrorKind::DeadlineExceeded,
+        "the regions that are read had no rows in time",
+    )
+    .with_retryable(true)
+    .at_operation("scan")
+    .at_table(&table.name)
 }
 
 fn next_part(parts: &Parts) -> Option<Scan> {
     parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-/// Reads parts until none is left, or the scanner is dropped.
+/// Reads parts until none is left, and sends a batch without rows at the end. Stops when the scanner is
+/// dropped.
 async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<Row>>>) {
     while let Some(part) = next_part(&parts) {
         let mut scanner = ResultScanner::new(table.clone(), part);
@@ -249,6 +269,7 @@ async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<R
             }
         }
     }
+    let _ = sender.send(Ok(VecDeque::new())).await;
 }
 
 impl Scan {

@@ -110,3 +110,35 @@ async fn call_that_gives_up_leaves_nothing_behind() {
     drop(first);
     assert!(look_ups.queues().tables.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn turn_that_is_kept_expires_and_is_taken_over_by_one_call() {
+    let (look_ups, table) = (LookUps::new(), "t".parse().unwrap());
+    let mut kept = leader(call(&look_ups, &table, "m").await);
+    let [first, mut other] = start(&look_ups, &table, ["a", "b"]).await;
+    let began = Instant::now();
+    let mut next = leader(first.await);
+    assert_eq!(began.elapsed(), TURN);
+    assert!(is_waiting(&mut other).await);
+    // It answers no call that arrived after it, and has no turn to pass on.
+    kept.answer(.., |_| 1);
+    drop(kept);
+    assert!(is_waiting(&mut other).await);
+    next.answer(.., |_| 2);
+    assert_eq!(answer(other.await), 2);
+    drop(next);
+    assert!(look_ups.queues().tables.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn turn_given_to_a_call_that_is_not_polled_is_taken_over() {
+    let (look_ups, table) = (LookUps::new(), "t".parse().unwrap());
+    let first = leader(call(&look_ups, &table, "m").await);
+    let [low, idle] = start(&look_ups, &table, ["a", "b"]).await;
+    drop(first);
+    let next = leader(low.await);
+    drop(idle);
+    assert_eq!(next.calls(), 1);
+    drop(next);
+    assert!(look_ups.queues().tables.is_empty());
+}
