@@ -1,13 +1,13 @@
 //! One call with many gets of one server, and its answer.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
-use super::{Failed, Placed, ReadMany, Wanted};
+use super::{Failed, Part, Placed, ReadMany, Wanted};
 use crate::{
     client::Table,
     error::Effect,
     model::Row,
-    rpc::{CallError, Recovery},
+    rpc::CallError,
     wire::{
         cell_block::CellBlockDecoder,
         convert,
@@ -69,7 +69,7 @@ impl Table {
                     fitting += 1;
                 }
                 if fitting == 0 {
-                    calls.push(std::mem::take(&mut call));
+                    calls.push(mem::take(&mut call));
                     left = limits;
                     next = Some(part);
                     continue;
@@ -87,31 +87,36 @@ impl Table {
 }
 
 impl<'a> Placed<'a> {
-    /// Returns the failed gets of the part, if there are any.
-    pub(super) fn without(mut self, mut failures: BTreeMap<usize, CallError>) -> Option<Failed<'a>> {
-        // The first failure decides how to continue, unless another one is final.
-        let lead = failures
-            .iter()
-            .find(|(_, failure)| failure.classify().recovery == Recovery::Fail)
-            .or_else(|| failures.iter().next())
-            .map(|(at, _)| *at);
-        let Some(lead) = lead else {
-            self.part.attempts.succeed();
-            return None;
+    /// Returns the failed gets of the part. Those that failed in the same way stay together.
+    pub(super) fn without(self, mut failures: BTreeMap<usize, CallError>) -> Vec<Failed<'a>> {
+        let Self { part, location } = self;
+        let mut groups: BTreeMap<String, (CallError, Vec<Wanted>)> = BTreeMap::new();
+        for (at, get) in part.gets.into_iter().enumerate() {
+            if let Some(failure) = failures.remove(&at) {
+                let group = groups.entry(failure.to_string());
+                group.or_insert((failure, Vec::new())).1.push(get);
+            }
+        }
+        let mut attempts = part.attempts;
+        let mut groups = groups.into_values();
+        let Some((failure, gets)) = groups.next() else {
+            attempts.succeed();
+            return Vec::new();
+        };
+        let with = |attempts, failure, gets| {
+            let (part, location) = (Part { attempts, gets }, Arc::clone(&location));
+            Failed {
+                placed: Placed { part, location },
+                failure,
+            }
         };
         // The attempts continue with this row. The earlier rows have been read, so there is
         // progress.
-        self.part.attempts.relocate_to(self.part.gets[lead].row.clone());
-        let failure = failures.get(&lead)?.clone();
-        let mut at = 0;
-        self.part.gets.retain(|_| {
-            at += 1;
-            failures.remove(&(at - 1)).is_some()
-        });
-        Some(Failed {
-            placed: self,
-            failure,
-        })
+        attempts.relocate_to(gets[0].row.clone());
+        let others = groups.map(|(failure, gets)| with(attempts.fork(gets[0].row.clone()), failure, gets));
+        let mut failed: Vec<_> = others.collect();
+        failed.push(with(attempts, failure, gets));
+        failed
     }
 }
 
