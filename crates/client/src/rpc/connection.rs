@@ -112,9 +112,11 @@ struct Outgoing {
 impl RpcConnection {
     /// Runs calls over a new stream. `greeting` (preamble and header) is sent with the first
     /// request: the server does not answer it, and some servers are slow with preambles that arrive
-    /// in pieces.
+    /// in pieces. If the stream is `sealed`, as with TLS, it sends records, and some of them may have
+    /// left when it reports that a write has failed.
     pub(super) fn start(
         stream: Box<dyn Io>,
+        sealed: bool,
         service: Service,
         greeting: Bytes,
         max_frame_size: usize,
@@ -133,7 +135,7 @@ impl RpcConnection {
             let task = Task(Arc::clone(&shared));
             async move {
                 let _lives = writer_lives;
-                if let Err(error) = write_requests(&task.0, write_half, inbox, greeting).await {
+                if let Err(error) = write_requests(&task.0, (write_half, sealed), inbox, greeting).await {
                     task.0.end(&Ending::Lost(Arc::new(error)));
                 }
             }
@@ -352,7 +354,7 @@ impl Drop for InFlight<'_> {
 
 async fn write_requests(
     shared: &Shared,
-    mut socket: WriteHalf<Box<dyn Io>>,
+    (mut socket, sealed): (WriteHalf<Box<dyn Io>>, bool),
     mut inbox: mpsc::Receiver<Outgoing>,
     greeting: Bytes,
 ) -> io::Result<()> {
@@ -379,7 +381,7 @@ async fn write_requests(
         if let Err(error) = write_queue(shared, &mut socket, &mut queue).await {
             // No server executes an incomplete request.
             let taken = offered - queue.remaining();
-            let unsent = queued.iter().filter(|(_, end)| *end > taken);
+            let unsent = queued.iter().filter(|(_, end)| !sealed && *end > taken);
             shared.mark_unsent(unsent.map(|(call_id, _)| *call_id));
             return Err(error);
         }

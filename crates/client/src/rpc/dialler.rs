@@ -164,8 +164,10 @@ impl Dialler {
             cipher: None,
             attributes: &self.attributes,
         };
-        let start =
-            |stream, opening| RpcConnection::start(stream, header.service, opening, self.max_frame_size);
+        let sealed = self.has_tls() || !self.is_simple();
+        let start = |stream, opening| {
+            RpcConnection::start(stream, sealed, header.service, opening, self.max_frame_size)
+        };
         #[cfg(feature = "kerberos")]
         if let Some(authenticator) = &self.authenticator {
             let again = self.connect(target);

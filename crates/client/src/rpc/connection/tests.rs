@@ -1,6 +1,11 @@
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use futures::{FutureExt, StreamExt, future::join_all, stream::FuturesUnordered};
 use rstest::rstest;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 use super::*;
 use crate::{
@@ -27,6 +32,7 @@ fn connect(room: usize) -> (RpcConnection, Server) {
     let (ours, stream) = duplex(room);
     let connection = RpcConnection::start(
         Box::new(ours),
+        false,
         Service::Client,
         Bytes::from_static(GREETING),
         1 << 20,
@@ -282,6 +288,53 @@ async fn dead_stream_reports_the_cause_and_whether_a_call_was_sent() {
     match ask(&connection, "too late").await {
         Err(CallError::Lost { sent: false, .. }) => {}
         other => panic!("{other:?}"),
+    }
+}
+
+/// Takes some bytes, and then fails.
+struct Breaking {
+    room: usize,
+}
+
+impl AsyncRead for Breaking {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Breaking {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let taken = bytes.len().min(self.room);
+        self.room -= taken;
+        Poll::Ready(match taken {
+            0 => Err(io::ErrorKind::ConnectionReset.into()),
+            taken => Ok(taken),
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A stream that seals records may have sent what it did not take.
+#[rstest]
+#[tokio::test]
+async fn request_that_a_breaking_stream_did_not_take_is_not_sent(#[values(false, true)] sealed: bool) {
+    let stream = Breaking {
+        room: GREETING.len() + 3,
+    };
+    let greeting = Bytes::from_static(GREETING);
+    let connection = RpcConnection::start(Box::new(stream), sealed, Service::Client, greeting, 1 << 20);
+    for result in join_all(["one", "other"].map(|question| ask(&connection, question))).await {
+        match result {
+            Err(CallError::Lost { sent, .. }) => assert_eq!(sent, sealed),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
