@@ -2,7 +2,6 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use hbase_keyed_lock::KeyedGuard;
 use tokio::time::Instant;
 
 use super::{latch_location::ThriftLatchLocation, latch_manager::Shared};
@@ -195,7 +194,8 @@ impl ThriftLatch {
     }
 
     /// Runs an operation in its turn among the tasks of this process, and to its end even if it is
-    /// not awaited any more.
+    /// not awaited any more. Then the turn is over: the next task may be in a runtime that runs while
+    /// that of the operation does not.
     async fn in_turn<T, F>(&self, change: impl FnOnce(Instant) -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -204,7 +204,7 @@ impl ThriftLatch {
         let deadline = self.shared.rows.counts.connection.deadline();
         let row = self.location.cells.row.clone();
         let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
-        let turn = turn.map(KeyedGuard::into_owned).map_err(|_| {
+        let _turn = turn.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
                 "other tasks of this process were changing the latch all the time",
@@ -213,12 +213,7 @@ impl ThriftLatch {
             .with_hint("count by more at a time, from fewer tasks, or allow more time");
             self.in_context(error)
         })?;
-        let changed = BackgroundTask::new(async move {
-            let changed = change(deadline).await;
-            drop(turn);
-            changed
-        });
-        let changed = changed.await;
+        let changed = BackgroundTask::new(change(deadline)).await;
         self.shared.watch.poll_now();
         changed.map_err(|error| self.in_context(error))
     }

@@ -5,7 +5,7 @@
 //! requires the marker of the one before it, so a renewal that arrives late changes nothing. A read
 //! returns the timestamp of the marker. All other cells are written at that timestamp, with a TTL
 //! that ends with the marker's: however late or often they arrive, they change only cells of this
-//! hold, and nothing after its lease.
+//! hold, and nothing after its lease. So no two holds have one timestamp.
 
 use bytes::Bytes;
 use hbase_client::{SystemEnvironment, low_level::Pauses};
@@ -181,6 +181,14 @@ impl ThriftLockLocation {
         let Some(stamps) = stamps else {
             return self.give_up(held, &before, before.clone(), deadline).await;
         };
+        // A server whose clock is behind stamps a marker as the cell that it replaces.
+        let is_later = |(before, stamp): (&RowState, &u64)| {
+            let remains = before.remains();
+            remains.is_none_or(|remains| remains.timestamp < *stamp)
+        };
+        if !before.iter().zip(&stamps).all(is_later) {
+            return self.give_up(held, &before, before.clone(), deadline).await;
+        }
         self.count(&before, deadline).await?;
         let horizons: Vec<u64> = before.iter().map(horizon).collect();
         for (index, row) in self.lock.rows.iter().enumerate() {
@@ -189,14 +197,14 @@ impl ThriftLockLocation {
                 .put_at(row, stamps[index], &owner, held.ttl.into(), deadline)
                 .await?;
         }
-        let is_bare = self.lay_bare(held, &stamps, &before, deadline).await?;
+        self.lay_bare(held, &stamps, &before, deadline).await?;
         let after = self.read(deadline).await?;
         let is_ours = after.iter().zip(&stamps).all(|(state, stamp)| {
             marked(state, held.token) == Some(*stamp) && state.lease_of(held.token).is_some()
         });
         let fencing = |states: &[RowState]| states.first().and_then(|state| state.fencing);
         match fencing(&after) {
-            Some(number) if is_bare && is_ours && fencing(&before) < Some(number) => {
+            Some(number) if is_ours && fencing(&before) < Some(number) => {
                 Ok(ThriftAttemptOutcome::Won(ThriftClaim {
                     held: held.clone(),
                     fencing: number,
@@ -226,24 +234,20 @@ impl ThriftLockLocation {
     }
 
     /// Deletes cells under the hold that would outlive it. They are known: until the hold's own owner
-    /// cell is written, the row has that of the last holder. Returns `false` if they cannot be
-    /// deleted without the hold.
+    /// cell is written, the row has that of the last holder.
     async fn lay_bare(
         &self,
         held: &HeldBy,
         stamps: &[u64],
         before: &[RowState],
         deadline: Instant,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         for ((row, stamp), before) in self.lock.rows.iter().zip(stamps).zip(before) {
-            match row_lease(held, *stamp).outlived_by(before) {
-                Some(remains) if remains.timestamp < *stamp => self.unmark(row, stamp - 1, deadline).await?,
-                // Released in the millisecond in which it was acquired again.
-                Some(_) => return Ok(false),
-                None => {}
+            if row_lease(held, *stamp).outlived_by(before).is_some() {
+                self.unmark(row, stamp - 1, deadline).await?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     async fn give_up(

@@ -5,11 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use hbase_txn::{
-    ClientErrorKind, Delete, ErrorKind, Level, Put,
+    ClientErrorKind, Delete, ErrorKind, Get, Level, Put,
     lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome},
     thrift::{ThriftConnection, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions},
 };
@@ -19,7 +19,7 @@ use super::{GATEWAY, gateway, locks_of, port, scale, try_lock};
 use crate::support::{
     connect, eventually,
     forwarder::Forwarder,
-    lock_rows::{FARM, lock_manager, lock_row, lock_table},
+    lock_rows::{FARM, free_cell, lock_manager, lock_row, lock_table},
     says,
     table::TestTable,
 };
@@ -140,6 +140,31 @@ async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
     assert_eq!(told, ReleaseOutcome::Lost(LockLoss::Expired));
     assert_eq!(native.show(Level::Dc, "a").await.unwrap().holder, None);
     assert!(try_natively(&native, "a", LEASE).await.is_some());
+}
+
+/// A late copy of the release would end the next hold with the same timestamp.
+#[tokio::test]
+async fn no_hold_has_the_timestamp_of_the_one_before() {
+    const AHEAD: Duration = Duration::from_secs(3);
+    let _gateway = GATEWAY.read().await;
+    let (table, _native, visitor) = sides("behind", true).await;
+    let rows = table.of(&connect().await);
+    let row = lock_row("behind", "a");
+    // As a release leaves it on a server whose clock is ahead of the present one.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let at = u64::try_from((now + AHEAD).as_millis()).unwrap();
+    let free = free_cell(u64::try_from(LEASE.as_millis()).unwrap());
+    let released = Put::new(row.clone())
+        .cell_at("D", "L", at, "")
+        .cell_at("D", "O", at, free)
+        .ttl(LEASE);
+    rows.put(released).await.unwrap();
+    assert!(try_lock(&visitor, "a", LEASE).await.is_none());
+    let request = visitor.lock(Level::Dc, "a").unwrap().ttl(LEASE);
+    let guard = request.wait(LEASE).acquire().await.unwrap();
+    let held = rows.get(Get::new(row)).await.unwrap().unwrap();
+    assert!(held.cell("D", "L").unwrap().timestamp > at);
+    assert!(guard.release().await.unwrap().is_released());
 }
 
 #[tokio::test]
