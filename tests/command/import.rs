@@ -321,6 +321,7 @@ fn stdin_is_imported_but_not_resumed() {
 #[rstest]
 #[case("rows.json", &["--checkpoint", "FILE"], "--checkpoint")]
 #[case("rows.json", &["--rejects", "FILE"], "--rejects")]
+#[case("rows.json", &["--checkpoint", "absent", "--rejects", "./absent"], "--rejects")]
 #[case("rows.csv", &[], "--format json or --format tsv")]
 #[case("rows.tsv", &[], "TSV needs --columns")]
 #[case("rows.json", &["--format", "json", "--columns", "HBASE_ROW_KEY,f:q"], "--columns is for TSV")]

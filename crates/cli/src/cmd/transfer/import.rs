@@ -15,7 +15,7 @@ use super::{
     checkpoint::{Checkpoint, State},
     format::FormatOptions,
     importer::Importer,
-    rejects::Rejects,
+    rejects::{self, Rejects},
     settlement::{Settlement, Stop},
 };
 use crate::{
@@ -295,15 +295,18 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 }
 
 /// Refuses options that would overwrite the input, or each other's file.
-fn refuse_one_file_twice(file: &Path, checkpoint: &Path, rejects: &Path) -> Result<(), Failure> {
-    // A file that does not exist is not the input.
-    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+fn refuse_one_file_twice(file: &Path, checkpoint: &Path, rejected: &Path) -> Result<(), Failure> {
+    // A file that does not exist is not the input, but may be that of the other option.
+    let real = |path: &Path| fs::canonicalize(path).or_else(|_| rejects::real(path)).ok();
     let pairs = [
         ("--checkpoint", checkpoint, file),
-        ("--rejects", rejects, file),
-        ("--rejects", rejects, checkpoint),
+        ("--rejects", rejected, file),
+        ("--rejects", rejected, checkpoint),
     ];
-    match pairs.into_iter().find(|(_, one, other)| real(one) == real(other)) {
+    match pairs
+        .into_iter()
+        .find(|(_, one, other)| real(one).is_some_and(|one| real(other) == Some(one)))
+    {
         None => Ok(()),
         Some((option, path, _)) => Err(Failure::Unparsable(format!(
             "{option} {}: the import uses this file for something else",

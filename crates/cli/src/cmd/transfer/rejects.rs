@@ -48,10 +48,12 @@ impl Rejects {
     }
 
     fn new(path: PathBuf, real_path: PathBuf) -> Result<Self, Failure> {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&path, &error)),
-            _ => {}
-        }
+        let emptied = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            // If it can't be created, the first reject would be too late to notice that.
+            _ => File::create_new(&path).and_then(|_| fs::remove_file(&path)),
+        };
+        emptied.map_err(|error| refused(&path, &error))?;
         Ok(Self {
             path,
             real_path,
@@ -123,7 +125,7 @@ impl Rejects {
 }
 
 /// Returns the one spelling of a path, which the next run may spell otherwise, in another folder.
-fn real(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn real(path: &Path) -> io::Result<PathBuf> {
     let path = path::absolute(path)?;
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok(fs::canonicalize(folder)?.join(name)),
@@ -149,6 +151,15 @@ mod tests {
         };
         ledger.add(line, 0);
         rejects.add(&ledger.take_done(0).unwrap(), "why").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_is_refused_before_the_first_reject() {
+        let folder = tempfile::tempdir().unwrap();
+        // Root may write to a folder without permissions, but no name has 300 bytes.
+        let path = folder.path().join("r".repeat(300));
+        let refusal = Rejects::open(path, None).unwrap_err().to_string();
+        assert!(refusal.contains("writing"), "{refusal}");
     }
 
     #[test]
