@@ -5,7 +5,7 @@ use std::{sync::Mutex, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
+    Admin, ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
     lock::LockTableOptions,
 };
 
@@ -125,6 +125,43 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
     assert!(repair.plan().await.unwrap().is_empty());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_giant_region_inside_of_a_partition_is_rejoined() {
+    let connection = standalone().connect().await;
+    let small_regions = |name| recorded(name).with_attribute("MAX_FILESIZE", (2 << 20).to_string());
+    let table = TestTable::create("giantcut", small_regions, &["aaa2", "aaa5"]).await;
+    let rows = table.of(&connection);
+    for number in 300..360 {
+        let put = Put::new(format!("aaa{number}")).cell("f", "q", vec![7; 100 << 10]);
+        rows.put(put).await.unwrap();
+    }
+    let admin = connection.admin();
+    admin.flush_table(&table.name).await.unwrap();
+    let name = table.regions(&connection).await.remove(1).name;
+    is_loaded(&admin, &name).await;
+    let findings = audit_table(&connection, &table.name).await.unwrap();
+    assert!(
+        findings
+            .iter()
+            .all(|finding| finding.finding != "audit-incomplete"),
+        "{findings:?}"
+    );
+    let repair = Repair::new(&connection, table.name.clone()).unwrap();
+    assert!(!repair.plan().await.unwrap().is_empty());
+}
+
+/// Waits until a server has reported that a region has 4 MiB, which servers do every few seconds.
+async fn is_loaded(admin: &Admin, region: &[u8]) {
+    eventually("the region's size is told", async || {
+        let loads = admin.server_loads().await.ok()?;
+        let mut regions = loads.iter().flat_map(|server| &server.regions);
+        regions
+            .any(|load| load.name == region && load.store_files_mib >= 4)
+            .then_some(())
+    })
+    .await;
+}
+
 /// The servers' limit may be larger than the table's, or splits may be disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_region_that_could_be_split_is_no_giant() {
@@ -143,15 +180,7 @@ async fn a_large_region_that_could_be_split_is_no_giant() {
     let admin = connection.admin();
     admin.flush_table(&table.name).await.unwrap();
     let name = table.regions(&connection).await.remove(1).name;
-    // Servers report their load every few seconds.
-    eventually("the region's size is told", async || {
-        let loads = admin.server_loads().await.ok()?;
-        let mut regions = loads.iter().flat_map(|server| &server.regions);
-        regions
-            .any(|load| load.name == name && load.store_files_mib >= 4)
-            .then_some(())
-    })
-    .await;
+    is_loaded(&admin, &name).await;
     let found = audit_table(&connection, &table.name).await.unwrap();
     let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
     assert_eq!(names, ["splits-disabled"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hbase_client::{Connection, ErrorKind, FamilyDescriptor, Result, TableDescriptor, TableName};
-use hbase_fake::FakeHBase;
+use hbase_fake::{Call, FakeHBase};
 use tokio::time::{sleep, timeout};
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -56,6 +56,34 @@ fn error_of_a_procedure_at_work_says_so_although_the_last_poll_had_no_answer() {
         let text = error.to_string();
         assert!(text.contains("the master has not finished in time"), "{text}");
         assert!(text.contains("no answer within"), "{text}");
+        Ok(())
+    });
+}
+
+/// A second copy would report the state that the first one has set.
+#[test]
+fn switch_whose_answer_is_lost_is_not_switched_again() {
+    FakeHBase::run(async |hbase| {
+        let admin = connect(hbase).await?.admin();
+        hbase.fault(Call::named("SetSplitOrMergeEnabled").lose_answer().times(1));
+        let error = admin.split_switch(false).await.unwrap_err();
+        assert!(error.is_outcome_unknown() && !error.is_retryable(), "{error}");
+        assert!(!admin.is_split_enabled().await?);
+        assert!(!admin.split_switch(true).await?);
+        Ok(())
+    });
+}
+
+#[test]
+fn table_that_is_disabled_and_not_deleted_is_told() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_table("t", &["f"], &[]);
+        let admin = connect(hbase).await?.admin();
+        hbase.fault(Call::named("DeleteTable").lose_request());
+        let error = admin.delete_table("t").await.unwrap_err();
+        assert!(error.is_outcome_unknown() && !error.is_retryable(), "{error}");
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("the table is disabled"), "{hint}");
         Ok(())
     });
 }

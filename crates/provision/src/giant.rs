@@ -116,7 +116,9 @@ async fn partitions(
     };
     let first = rule.partition_of(row.key());
     let behind = first.key_behind();
-    let others = !behind.is_empty() && first_row(Scan::new().start_row(behind)).await?.is_some();
+    // A region may be a part of one partition.
+    let ends_before = behind.is_empty() || !region.end_key.is_empty() && region.end_key <= behind;
+    let others = !ends_before && first_row(Scan::new().start_row(behind)).await?.is_some();
     Ok(Some((first, others)))
 }
 

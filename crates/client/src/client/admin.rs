@@ -360,7 +360,8 @@ impl Admin {
         };
         let ended = self
             .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
-            .await;
+            .await
+            .map_err(after_disable);
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
             Ended::Forgotten => {
@@ -398,7 +399,8 @@ impl Admin {
         };
         let ended = self
             .run::<_, pb::TruncateTableResponse>("truncateTable", &request, deadline)
-            .await;
+            .await
+            .map_err(after_disable);
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
             // The master brings the table online as the last step.
@@ -478,7 +480,7 @@ impl Admin {
     ///
     /// Returns an error if the master cannot be reached or does not allow it.
     pub async fn shut_down_cluster(&self) -> Result<()> {
-        let _: pb::ShutdownResponse = self.call("Shutdown", &pb::ShutdownRequest {}).await?;
+        let _: pb::ShutdownResponse = self.call_once("Shutdown", &pb::ShutdownRequest {}).await?;
         Ok(())
     }
 
@@ -556,6 +558,20 @@ impl Admin {
             .await
     }
 
+    /// Sends a change whose answer would be another one if it were applied twice. If the answer is lost,
+    /// it is not sent again, and the outcome is unknown.
+    pub(super) async fn call_once<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &M,
+    ) -> Result<R> {
+        self.connection
+            .shared
+            .cluster
+            .call_master(method, CallKind::Write, request, self.deadline())
+            .await
+    }
+
     /// Sends a change that carries a nonce, or that has the same result if it is applied twice.
     pub(super) async fn call_until<M: Message, R: Message + Default>(
         &self,
@@ -576,6 +592,12 @@ pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {
         ErrorKind::Protocol,
         format!("the master's answer can't be read: {why}"),
     )
+}
+
+/// Adds to the error of the second step of a change that the first one has disabled the table.
+fn after_disable(error: Error) -> Error {
+    let error = error.with_effect(Effect::Unknown);
+    error.with_hint("the table is disabled: try again, or enable it")
 }
 
 fn is_class(error: &Error, class: &str) -> bool {

@@ -206,9 +206,7 @@ impl Admin {
             on,
             synchronous: Some(true),
         };
-        let answer: pb::SetBalancerRunningResponse = self
-            .call_until("SetBalancerRunning", &request, self.deadline())
-            .await?;
+        let answer: pb::SetBalancerRunningResponse = self.call_once("SetBalancerRunning", &request).await?;
         was(answer.prev_balance_value)
     }
 
@@ -220,7 +218,7 @@ impl Admin {
     /// Returns an error if the master can't be reached or does not allow it.
     pub async fn balance(&self) -> Result<bool> {
         let request = pb::BalanceRequest::default();
-        let answer: pb::BalanceResponse = self.call_until("Balance", &request, self.deadline()).await?;
+        let answer: pb::BalanceResponse = self.call_once("Balance", &request).await?;
         Ok(answer.balancer_ran)
     }
 
@@ -242,9 +240,8 @@ impl Admin {
     /// Returns an error if the master can't be reached or does not allow it.
     pub async fn normalizer_switch(&self, on: bool) -> Result<bool> {
         let request = pb::SetNormalizerRunningRequest { on };
-        let answer: pb::SetNormalizerRunningResponse = self
-            .call_until("SetNormalizerRunning", &request, self.deadline())
-            .await?;
+        let answer: pb::SetNormalizerRunningResponse =
+            self.call_once("SetNormalizerRunning", &request).await?;
         was(answer.prev_normalizer_value)
     }
 
@@ -256,7 +253,7 @@ impl Admin {
     /// Returns an error if the master can't be reached or does not allow it.
     pub async fn normalize(&self) -> Result<bool> {
         let request = pb::NormalizeRequest::default();
-        let answer: pb::NormalizeResponse = self.call_until("Normalize", &request, self.deadline()).await?;
+        let answer: pb::NormalizeResponse = self.call_once("Normalize", &request).await?;
         Ok(answer.normalizer_ran)
     }
 
@@ -274,9 +271,8 @@ impl Admin {
             synchronous: Some(true),
             switch_types: vec![switch.into()],
         };
-        let answer: pb::SetSplitOrMergeEnabledResponse = self
-            .call_until("SetSplitOrMergeEnabled", &request, self.deadline())
-            .await?;
+        let answer: pb::SetSplitOrMergeEnabledResponse =
+            self.call_once("SetSplitOrMergeEnabled", &request).await?;
         was(answer.prev_value.first().copied())
     }
 

@@ -254,48 +254,49 @@ pub(super) fn sorted_row(row: Bytes, mut cells: Vec<Cell>) -> Row {
 struct Span<'a> {
     family: Option<&'a Bytes>,
     qualifier: Option<&'a Bytes>,
-    is_stamped: bool,
+    /// `None` if the server sets it.
+    timestamp: Option<u64>,
 }
 
 impl Span<'_> {
     fn clashes_with(&self, other: &Self) -> bool {
         let meets =
             |one: Option<&Bytes>, other: Option<&Bytes>| one.is_none() || other.is_none() || one == other;
-        !(self.is_stamped && other.is_stamped)
-            && meets(self.family, other.family)
-            && meets(self.qualifier, other.qualifier)
+        let is_apart =
+            self.timestamp.is_some() && other.timestamp.is_some() && self.timestamp != other.timestamp;
+        !is_apart && meets(self.family, other.family) && meets(self.qualifier, other.qualifier)
     }
 }
 
 fn spans(mutation: &Mutation) -> Vec<Span<'_>> {
-    let column = |family, qualifier, is_stamped| Span {
+    let column = |family, qualifier, timestamp| Span {
         family: Some(family),
         qualifier: Some(qualifier),
-        is_stamped,
+        timestamp,
     };
     match mutation {
         Mutation::Put(put) => put
             .cells
             .iter()
             .map(|cell| {
-                let is_stamped = cell.timestamp.or(put.timestamp).is_some();
-                column(&cell.family, &cell.qualifier, is_stamped)
+                let timestamp = cell.timestamp.or(put.timestamp);
+                column(&cell.family, &cell.qualifier, timestamp)
             })
             .collect(),
         Mutation::Append(append) => append
             .cells
             .iter()
-            .map(|cell| column(&cell.family, &cell.qualifier, false))
+            .map(|cell| column(&cell.family, &cell.qualifier, None))
             .collect(),
         Mutation::Increment(increment) => increment
             .columns
             .iter()
-            .map(|counter| column(&counter.family, &counter.qualifier, false))
+            .map(|counter| column(&counter.family, &counter.qualifier, None))
             .collect(),
         Mutation::Delete(delete) if delete.scopes.is_empty() => vec![Span {
             family: None,
             qualifier: None,
-            is_stamped: delete.timestamp.is_some(),
+            timestamp: delete.timestamp,
         }],
         Mutation::Delete(delete) => delete
             .scopes
@@ -304,17 +305,46 @@ fn spans(mutation: &Mutation) -> Vec<Span<'_>> {
                 DeleteScope::Family(family) | DeleteScope::FamilyVersion { family, .. } => Span {
                     family: Some(family),
                     qualifier: None,
-                    is_stamped: scope.timestamp().or(delete.timestamp).is_some(),
+                    timestamp: scope.timestamp().or(delete.timestamp),
                 },
                 DeleteScope::Column { family, qualifier }
                 | DeleteScope::Version {
                     family, qualifier, ..
-                } => column(
-                    family,
-                    qualifier,
-                    scope.timestamp().or(delete.timestamp).is_some(),
-                ),
+                } => column(family, qualifier, scope.timestamp().or(delete.timestamp)),
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Delete, Put};
+
+    #[test]
+    fn mutations_of_one_cell_have_distinct_timestamps() {
+        let put = |at: Option<u64>| -> Mutation {
+            match at {
+                Some(at) => Put::new("r").cell_at("f", "q", at, "v").into(),
+                None => Put::new("r").cell("f", "q", "v").into(),
+            }
+        };
+        let delete: Mutation = Delete::new("r").version("f", "q", 5).into();
+        let family: Mutation = Delete::new("r").family("f").timestamp(5).into();
+        for (one, other, clash) in [
+            (put(None), put(None), true),
+            (put(Some(5)), put(None), true),
+            (put(Some(5)), put(Some(5)), true),
+            (put(Some(5)), put(Some(6)), false),
+            (delete.clone(), put(Some(5)), true),
+            (delete, put(Some(6)), false),
+            (family.clone(), put(Some(5)), true),
+            (family, put(Some(6)), false),
+        ] {
+            let clashes = spans(&one)
+                .iter()
+                .any(|one| spans(&other).iter().any(|other| one.clashes_with(other)));
+            assert_eq!(clashes, clash, "{one:?} and {other:?}");
+        }
     }
 }

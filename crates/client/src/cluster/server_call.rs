@@ -72,8 +72,9 @@ impl Cluster {
 
     /// Calls a method of the active master, whichever server that is, until the deadline.
     ///
-    /// Every such call must be repeatable: a read, or a change with a nonce. The error of a change
-    /// without an answer reports that it may have been applied.
+    /// The error of a change without an answer reports that it may have been applied. A
+    /// [`Write`](CallKind::Write) is then not sent again; another change must have a nonce, or the same
+    /// result if it is applied twice.
     pub(crate) async fn call_master<M: Message, R: Message + Default>(
         &self,
         method: &'static str,
@@ -85,18 +86,18 @@ impl Cluster {
             .await
     }
 
-    /// Calls a method of a service of a region server or a master. The call must be repeatable: a read,
-    /// or a change that has the same result if it is applied twice.
+    /// Calls a method of a service of a region server or a master, as [`call_master`](Self::call_master)
+    /// does.
     pub(crate) async fn call_server<M: Message, R: Message + Default>(
         &self,
         server: &ServerName,
         service: ServiceKind,
-        method: &'static str,
+        (method, kind): (&'static str, CallKind),
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
         let target = Target::Named(server, service);
-        self.observe_and_call(target, method, CallKind::IdempotentWrite, request, deadline)
+        self.observe_and_call(target, method, kind, request, deadline)
             .await
     }
 
@@ -157,7 +158,13 @@ impl Cluster {
                 cells: Bytes::new(),
                 priority: None,
                 limit: AttemptLimit {
-                    deadline: deadline.min(Instant::now() + self.config.read_timeout()),
+                    // The end of an attempt that is not repeated would leave its outcome unknown.
+                    deadline: match kind {
+                        CallKind::Write => deadline,
+                        CallKind::Read | CallKind::IdempotentWrite => {
+                            deadline.min(Instant::now() + self.config.read_timeout())
+                        }
+                    },
                     repeatable: kind != CallKind::Write,
                     connected_before: None,
                     trace: observed.trace_headers(&self.span_options),
@@ -182,7 +189,8 @@ impl Cluster {
                     .at_attempt(attempt)
             };
             let error = in_context(failure.into_error());
-            if target.gives_up(recovery, attempt) {
+            let is_unknown = kind == CallKind::Write && effect == Effect::Unknown;
+            if is_unknown || target.gives_up(recovery, attempt) {
                 return Err(error);
             }
             let left = deadline.saturating_duration_since(Instant::now());

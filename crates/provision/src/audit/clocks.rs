@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use hbase_client::{Admin, Environment as _, ServerLoad, ServerName, low_level::AdminCalls};
 use hbase_txn::lock::MAX_SKEW_MARGIN;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::{finding::Finding, name::Name};
 
@@ -109,7 +109,8 @@ pub(super) async fn compare(admin: &Admin, deadline: Instant) -> Option<Finding>
         }
         unseen = Some(asked);
         let took = Duration::from_millis(answered.saturating_sub(asked));
-        sleep(INTERVAL.max(took * PART_OF_TIME)).await;
+        let next = Instant::now() + INTERVAL.max(took * PART_OF_TIME);
+        sleep_until(next.min(end)).await;
     }
     apart(&clocks)
 }

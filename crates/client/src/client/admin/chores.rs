@@ -14,7 +14,7 @@ impl Admin {
     pub async fn run_cleaner_chore(&self) -> Result<bool> {
         let request = pb::RunCleanerChoreRequest {};
         let answer: pb::RunCleanerChoreResponse = self
-            .call_until("RunCleanerChore", &request, self.deadline())
+            .call_once("RunCleanerChore", &request)
             .await
             .map_err(|error| error.at_operation("running the cleaners"))?;
         Ok(answer.cleaner_chore_ran)
@@ -27,9 +27,8 @@ impl Admin {
     /// Returns an error if the master cannot be reached or does not allow it.
     pub async fn cleaner_chore_switch(&self, on: bool) -> Result<bool> {
         let request = pb::SetCleanerChoreRunningRequest { on };
-        let answer: pb::SetCleanerChoreRunningResponse = self
-            .call_until("SetCleanerChoreRunning", &request, self.deadline())
-            .await?;
+        let answer: pb::SetCleanerChoreRunningResponse =
+            self.call_once("SetCleanerChoreRunning", &request).await?;
         was(answer.prev_value)
     }
 
@@ -54,7 +53,7 @@ impl Admin {
     pub async fn run_catalog_janitor(&self) -> Result<Option<u32>> {
         let request = pb::RunCatalogScanRequest {};
         let answer: pb::RunCatalogScanResponse = self
-            .call_until("RunCatalogScan", &request, self.deadline())
+            .call_once("RunCatalogScan", &request)
             .await
             .map_err(|error| error.at_operation("running the catalog janitor"))?;
         Ok(u32::try_from(answer.scan_result()).ok())
@@ -67,9 +66,8 @@ impl Admin {
     /// Returns an error if the master cannot be reached or does not allow it.
     pub async fn catalog_janitor_switch(&self, on: bool) -> Result<bool> {
         let request = pb::EnableCatalogJanitorRequest { enable: on };
-        let answer: pb::EnableCatalogJanitorResponse = self
-            .call_until("EnableCatalogJanitor", &request, self.deadline())
-            .await?;
+        let answer: pb::EnableCatalogJanitorResponse =
+            self.call_once("EnableCatalogJanitor", &request).await?;
         was(answer.prev_value)
     }
 
@@ -95,9 +93,8 @@ impl Admin {
             enabled: on,
             synchronous: Some(true),
         };
-        let answer: pb::SetSnapshotCleanupResponse = self
-            .call_until("SwitchSnapshotCleanup", &request, self.deadline())
-            .await?;
+        let answer: pb::SetSnapshotCleanupResponse =
+            self.call_once("SwitchSnapshotCleanup", &request).await?;
         Ok(answer.prev_snapshot_cleanup)
     }
 

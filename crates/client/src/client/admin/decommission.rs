@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{Admin, bad_answer, is_class};
 use crate::{
-    client::pauses::Pauses,
+    client::{pauses::Pauses, procedure::seen_after_change},
     error::{Error, Result},
     model::{RegionInfo, ServerName},
     wire::{convert, pb},
@@ -54,7 +54,7 @@ impl Admin {
             .map_err(in_context)?;
         // The master ignores servers that it does not know.
         let found = self.until(deadline).decommissioned_region_servers().await;
-        let found = found.map_err(in_context)?;
+        let found = seen_after_change(found).map_err(in_context)?;
         match servers.iter().find(|server| !found.contains(server)) {
             Some(server) => Err(in_context(Error::invalid(format!(
                 "the master knows no live region server {server}"

@@ -384,7 +384,7 @@ impl Admin {
             rpc_throttle_enabled: on,
         };
         let answer: pb::SwitchRpcThrottleResponse = self
-            .call_until("SwitchRpcThrottle", &request, self.deadline())
+            .call_once("SwitchRpcThrottle", &request)
             .await
             .map_err(|error| error.at_operation("switching throttles"))?;
         Ok(answer.previous_rpc_throttle_enabled)
@@ -413,7 +413,7 @@ impl Admin {
             exceed_throttle_quota_enabled: on,
         };
         let answer: pb::SwitchExceedThrottleQuotaResponse = self
-            .call_until("SwitchExceedThrottleQuota", &request, self.deadline())
+            .call_once("SwitchExceedThrottleQuota", &request)
             .await
             .map_err(|error| error.at_operation("switching the excess of throttles"))?;
         Ok(answer.previous_exceed_throttle_quota_enabled)

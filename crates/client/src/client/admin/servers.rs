@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{Admin, bad_answer};
 use crate::{
+    cluster::CallKind,
     error::{Error, Result},
     model::{RegionInfo, ServerName},
     rpc::ServiceKind,
@@ -36,7 +37,7 @@ impl Admin {
         let in_context = |error: Error| error.at_operation("listing the regions of a server");
         let request = pb::GetOnlineRegionRequest {};
         let answer: pb::GetOnlineRegionResponse = self
-            .call_server(server, "GetOnlineRegion", &request)
+            .call_server(server, "GetOnlineRegion", CallKind::Read, &request)
             .await
             .map_err(in_context)?;
         let regions = answer.region_info.into_iter().map(OnlineRegion::of);
@@ -57,7 +58,7 @@ impl Admin {
             reason: "stopped by an administrator".to_owned(),
         };
         let _: pb::StopServerResponse = self
-            .call_server(server, "StopServer", &request)
+            .call_server(server, "StopServer", CallKind::Write, &request)
             .await
             .map_err(|error| error.at_operation("stopping a region server"))?;
         Ok(())
@@ -87,7 +88,13 @@ impl Admin {
         let request = pb::StopMasterRequest {};
         let cluster = &self.connection.shared.cluster;
         let _: pb::StopMasterResponse = cluster
-            .call_server(&master, ServiceKind::Master, "StopMaster", &request, deadline)
+            .call_server(
+                &master,
+                ServiceKind::Master,
+                ("StopMaster", CallKind::Write),
+                &request,
+                deadline,
+            )
             .await
             .map_err(in_context)?;
         Ok(master)
@@ -102,7 +109,7 @@ impl Admin {
     pub async fn update_configuration(&self, server: &ServerName) -> Result<()> {
         let request = pb::UpdateConfigurationRequest {};
         let _: pb::UpdateConfigurationResponse = self
-            .call_server(server, "UpdateConfiguration", &request)
+            .call_server(server, "UpdateConfiguration", CallKind::IdempotentWrite, &request)
             .await
             .map_err(|error| error.at_operation("updating the configuration of a server"))?;
         Ok(())
@@ -147,7 +154,7 @@ impl Admin {
     pub async fn roll_wal_writer(&self, server: &ServerName) -> Result<()> {
         let request = pb::RollWalWriterRequest {};
         let _: pb::RollWalWriterResponse = self
-            .call_server(server, "RollWALWriter", &request)
+            .call_server(server, "RollWALWriter", CallKind::IdempotentWrite, &request)
             .await
             .map_err(|error| error.at_operation("rolling the log of a region server"))?;
         Ok(())
@@ -162,7 +169,7 @@ impl Admin {
     pub async fn compaction_switch(&self, server: &ServerName, on: bool) -> Result<bool> {
         let request = pb::CompactionSwitchRequest { enabled: on };
         let answer: pb::CompactionSwitchResponse = self
-            .call_server(server, "CompactionSwitch", &request)
+            .call_server(server, "CompactionSwitch", CallKind::Write, &request)
             .await
             .map_err(|error| error.at_operation("switching compactions on a region server"))?;
         Ok(answer.prev_state)
@@ -172,11 +179,18 @@ impl Admin {
         &self,
         server: &ServerName,
         method: &'static str,
+        kind: CallKind,
         request: &M,
     ) -> Result<R> {
         let cluster = &self.connection.shared.cluster;
         cluster
-            .call_server(server, ServiceKind::Admin, method, request, self.deadline())
+            .call_server(
+                server,
+                ServiceKind::Admin,
+                (method, kind),
+                request,
+                self.deadline(),
+            )
             .await
     }
 }

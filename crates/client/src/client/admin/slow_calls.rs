@@ -7,6 +7,7 @@ use prost::Message;
 use super::{Admin, bad_answer};
 use crate::{
     client::cluster_status::moment,
+    cluster::CallKind,
     error::{Error, Result},
     model::ServerName,
     wire::{parts, pb},
@@ -95,7 +96,12 @@ impl Admin {
     pub async fn clear_slow_calls(&self, server: &ServerName) -> Result<bool> {
         let request = pb::ClearSlowLogResponseRequest {};
         let answer: pb::ClearSlowLogResponses = self
-            .call_server(server, "ClearSlowLogsResponses", &request)
+            .call_server(
+                server,
+                "ClearSlowLogsResponses",
+                CallKind::IdempotentWrite,
+                &request,
+            )
             .await
             .map_err(|error| error.at_operation("clearing the slow calls of a region server"))?;
         Ok(answer.is_cleaned)
@@ -118,7 +124,7 @@ impl Admin {
             log_message: request.encode_to_vec().into(),
         };
         let answer: pb::LogEntry = self
-            .call_server(server, "GetLogEntries", &request)
+            .call_server(server, "GetLogEntries", CallKind::Read, &request)
             .await
             .map_err(in_context)?;
         calls(answer).map_err(in_context)
