@@ -1,11 +1,14 @@
 //! Merges and splits, one after the other.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::try_join;
 use hbase_client::{
-    Admin, Connection, IntoTableName, PartitionRule, RegionInfo, TableDescriptor, TableName,
+    Admin, Connection, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName,
     low_level::{AdminCalls, Pauses, bounded},
 };
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, lock::LockTableOptions, usable_descriptor};
@@ -20,6 +23,8 @@ use crate::{
 /// The default limit of a step. A server releases the files that a merge or a split left behind two
 /// minutes after a compaction.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How often one partition is rejoined. HBase may split it once more, by its size when it was merged.
+const TIMES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
@@ -122,18 +127,27 @@ impl Repair {
     /// # Errors
     ///
     /// Returns the errors of [`plan`](Self::plan), [`SwitchedOff`](ClientErrorKind::SwitchedOff) if
-    /// splits or merges are switched off, or the last refusal of the master if a step exceeds its
-    /// limit. Completed steps stay in effect.
+    /// splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
+    /// again and again meanwhile, or the last refusal of the master if a step exceeds its limit. Completed
+    /// steps stay in effect.
     pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
         let in_context = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
         let rule = self.rule_of(&descriptor).map_err(in_context)?;
         let mut repaired = Repaired::default();
+        let mut rejoined = BTreeMap::new();
         while let Some(step) = self.cuts(&rule).await.map_err(in_context)?.into_iter().next() {
             self.refuse_if_switched_off(&descriptor)
                 .await
                 .map_err(in_context)?;
+            if let RepairStep::Rejoin { partition, .. } = &step {
+                let times = rejoined.entry(partition.clone()).or_insert(0_u32);
+                if *times == TIMES {
+                    return Err(in_context(split_again(partition)));
+                }
+                *times += 1;
+            }
             begin(&step);
             self.rejoin(&rule, &step, &mut repaired)
                 .await
@@ -308,6 +322,12 @@ impl Repair {
     }
 }
 
+fn split_again(partition: &Partition) -> Error {
+    let what = format!("partition {partition} was rejoined {TIMES} times, and is split again");
+    let error = Error::new(ErrorKind::Conflict, what);
+    error.with_hint("give the table its partition rule first, so that HBase splits no partition")
+}
+
 /// Attempts at a step that the master refuses for a while: regions that were just split or merged
 /// refer to files of their parents, and can't be changed until a compaction has rewritten those
 /// files.
@@ -363,4 +383,41 @@ impl Attempts {
 fn is_at_the_start(error: &hbase_client::Error) -> bool {
     let remote = error.remote();
     remote.is_some_and(|remote| remote.message.contains("Split row is equal to startkey"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_fake::FakeHBase;
+
+    use super::*;
+
+    /// As HBase does by its own rule, if the table has none and the region is large.
+    #[test]
+    fn partition_that_is_split_again_and_again_ends_the_repair() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("orders", &["f"], 3);
+            hbase.split("orders", "abcd");
+            let connection = hbase.connect().await?;
+            let admin = connection.admin();
+            let repair = Repair::new(&connection, "orders").unwrap();
+            let mut begun = 0;
+            let split_again = async {
+                loop {
+                    let regions = admin.regions("orders").await.unwrap_or_default();
+                    let are_served = regions.iter().all(|region| region.server.is_some());
+                    let is_cut = regions.iter().any(|found| found.region.start_key == "abcd");
+                    if are_served && !is_cut && !regions.is_empty() {
+                        hbase.split("orders", "abcd");
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let error = tokio::select! {
+                repaired = repair.run(|_| begun += 1) => repaired.unwrap_err(),
+                () = split_again => unreachable!(),
+            };
+            assert_eq!((error.kind(), begun), (ErrorKind::Conflict, TIMES), "{error}");
+            Ok(())
+        });
+    }
 }

@@ -202,11 +202,12 @@ impl Admin {
         // The call has no nonce, so its own repetition may have found the peer.
         let error = match (self.until(deadline).replication_peer(id).await, failed) {
             (Ok(Some(peer)), _) if peer.config == *config && peer.enabled == enabled => return Ok(()),
+            // HBase may have added settings of its own to those of the call.
             (Ok(Some(_)), failed) => {
                 let error = Error::new(ErrorKind::ReplicationPeerExists, "another peer has the id");
                 match failed {
-                    Some(failed) => error.with_source(failed),
-                    None => error,
+                    Some(failed) => error.with_effect(failed.effect()).with_source(failed),
+                    None => error.with_effect(Effect::Unknown),
                 }
             }
             (_, Some(failed)) => failed,
@@ -219,7 +220,9 @@ impl Admin {
     /// Replaces the configuration of a replication peer. Does nothing if it is the same.
     ///
     /// Read the configuration with [`replication_peers`](Self::replication_peers), and change it. HBase
-    /// accepts no other cluster key or endpoint.
+    /// accepts no other cluster key or endpoint, and keeps each entry of
+    /// [`configuration`](ReplicationPeerConfig::configuration) that is left out
+    /// (`ReplicationPeerManager.updatePeerConfig`).
     ///
     /// # Errors
     ///
@@ -333,7 +336,10 @@ impl Admin {
         match (self.replication_peer(id).await, failed) {
             (Ok(Some(peer)), _) if is_changed(&peer) => Ok(()),
             (_, Some(failed)) => Err(failed),
-            (Ok(_), None) => Err(Error::new(ErrorKind::Server, "the peer does not have the change")),
+            (Ok(_), None) => {
+                let error = Error::new(ErrorKind::Server, "the peer does not have the change");
+                Err(error.with_effect(Effect::Unknown))
+            }
             (Err(error), None) => Err(error.with_effect(Effect::Unknown)),
         }
     }
