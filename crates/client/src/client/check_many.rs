@@ -12,7 +12,7 @@ use futures::{
 };
 use tokio::time::Instant;
 
-use super::{CallKind, CheckAndMutateResult, MultiCall, RegionAction, Table, multi};
+use super::{ActionAnswer, CallKind, CheckAndMutateResult, MultiCall, RegionAction, Table, multi};
 use crate::{
     cluster::{Attempts, RegionLocation},
     error::{ErrorKind, Result},
@@ -39,6 +39,21 @@ struct Change<'a> {
 struct Placed<'a> {
     change: Change<'a>,
     location: Arc<RegionLocation>,
+}
+
+/// A change that was not made in a call with others, with the failure of that call if it was sent.
+struct Unmade<'a> {
+    change: Change<'a>,
+    failure: Option<(CallError, Arc<RegionLocation>)>,
+}
+
+impl<'a> From<Change<'a>> for Unmade<'a> {
+    fn from(change: Change<'a>) -> Self {
+        Self {
+            change,
+            failure: None,
+        }
+    }
 }
 
 /// The result of a change, by its index in the caller's list.
@@ -108,7 +123,7 @@ impl Table {
                     .or_default()
                     .push(Placed { change, location }),
                 None => steps.push(
-                    self.check_alone(change, deadline)
+                    self.check_alone(change.into(), deadline)
                         .map(|answer| vec![answer])
                         .boxed(),
                 ),
@@ -136,7 +151,7 @@ impl Table {
         }
         let alone = alone
             .into_iter()
-            .map(|change| self.check_alone(change, deadline).boxed());
+            .map(|unmade| self.check_alone(unmade, deadline).boxed());
         let mut alone = stream::iter(alone.collect::<Vec<_>>()).buffer_unordered(CONCURRENT);
         while let Some(answer) = alone.next().await {
             answers.push(answer);
@@ -149,8 +164,8 @@ impl Table {
         &'a self,
         mut call: Vec<Placed<'a>>,
         deadline: Instant,
-    ) -> (Vec<Answer>, Vec<Change<'a>>) {
-        let (mut answers, mut again) = (Vec::new(), Vec::new());
+    ) -> (Vec<Answer>, Vec<Unmade<'a>>) {
+        let (mut answers, mut again) = (Vec::<Answer>::new(), Vec::<Unmade<'_>>::new());
         let location = loop {
             let Some(Placed { change, location }) = call.first() else {
                 return (answers, again);
@@ -158,7 +173,7 @@ impl Table {
             match self.prove_server(&location.server, &change.call, deadline).await {
                 Ok(true) => break Arc::clone(location),
                 // The region of the probe has moved, and perhaps those of the others.
-                Ok(false) => again.extend(call.drain(..).map(|placed| placed.change)),
+                Ok(false) => again.extend(call.drain(..).map(|placed| placed.change.into())),
                 Err(error) if error.kind() == ErrorKind::ConditionsUnsupported => {
                     let places = call.drain(..).map(|placed| placed.change.place);
                     answers.extend(places.map(|place| (place, Err(error.clone()))));
@@ -185,7 +200,6 @@ impl Table {
             Ok(results) => results,
             Err(failure) => call.iter().map(|_| Err(failure.clone())).collect(),
         };
-        let mut recovering = Vec::new();
         for (placed, result) in call.into_iter().zip(results) {
             let Placed { mut change, location } = placed;
             match result {
@@ -193,24 +207,22 @@ impl Table {
                     change.attempts.succeed();
                     answers.push((change.place, Ok(result)));
                 }
-                Err(failure) => recovering.push(async move {
-                    let recovered = change.attempts.recover(failure, &location).await;
-                    (change, recovered)
+                Err(failure) => again.push(Unmade {
+                    change,
+                    failure: Some((failure, location)),
                 }),
-            }
-        }
-        for (change, recovered) in join_all(recovering).await {
-            match recovered {
-                Ok(()) => again.push(change),
-                Err(error) => answers.push((change.place, Err(error))),
             }
         }
         (answers, again)
     }
 
     /// Makes a change in a call of its own, with the attempts that are left.
-    async fn check_alone(&self, mut change: Change<'_>, deadline: Instant) -> Answer {
+    async fn check_alone(&self, unmade: Unmade<'_>, deadline: Instant) -> Answer {
+        let Unmade { mut change, failure } = unmade;
         let result = async {
+            if let Some((failure, location)) = failure {
+                change.attempts.recover(failure, &location).await?;
+            }
             loop {
                 let location = change.attempts.locate().await?;
                 if !self
@@ -278,10 +290,20 @@ fn read(
     }
     let read = |(placed, result): (&Placed<'_>, _)| {
         let MultiCall { actions, row, .. } = &placed.change.call;
-        multi::read_results(actions, vec![result], &mut block)
-            .map(|answers| CheckAndMutateResult::new(row.clone(), answers))
+        let read = multi::read_results(actions, vec![result], &mut block);
+        // Cells that an answer before has left would be taken for those of this one.
+        let is_of_row = |answer: &ActionAnswer| match answer {
+            ActionAnswer::Processed { cells, .. } => cells.iter().all(|cell| cell.row == *row),
+            _ => true,
+        };
+        if !read.iter().flatten().all(is_of_row) {
+            return Err(CallError::BadAnswer(
+                "a cell of another row than that of the change".into(),
+            ));
+        }
+        Ok(read.map(|answers| CheckAndMutateResult::new(row.clone(), answers)))
     };
-    Ok(call.iter().zip(results).map(read).collect())
+    call.iter().zip(results).map(read).collect()
 }
 
 #[cfg(test)]
