@@ -7,15 +7,14 @@ use crate::{
     sys,
 };
 
-/// The names of the library, and whether it is MIT's. The others are Heimdal's, or may be: a macOS
-/// has one of its own under MIT's name.
+/// The names of the library, and whether it is MIT's. The others are Heimdal's. That of macOS lays out
+/// its structures otherwise.
 #[cfg(not(target_os = "macos"))]
 const NAMES: &[(&str, bool)] = &[("libgssapi_krb5.so.2", true), ("libgssapi.so.3", false)];
 #[cfg(target_os = "macos")]
 const NAMES: &[(&str, bool)] = &[
     ("/opt/homebrew/opt/krb5/lib/libgssapi_krb5.dylib", true),
     ("/usr/local/opt/krb5/lib/libgssapi_krb5.dylib", true),
-    ("libgssapi_krb5.dylib", false),
 ];
 
 macro_rules! functions {

@@ -45,8 +45,9 @@ impl RawBuffer {
     }
 }
 
-/// `gss_OID_desc`.
-#[repr(C)]
+/// `gss_OID_desc`. MIT's `gssapi.h` packs it to two bytes on macOS.
+#[cfg_attr(not(target_os = "macos"), repr(C))]
+#[cfg_attr(target_os = "macos", repr(C, packed(2)))]
 #[derive(Debug)]
 pub(crate) struct Oid {
     length: Word,

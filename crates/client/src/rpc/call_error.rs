@@ -172,6 +172,18 @@ impl CallError {
         Self::Dial(Arc::new(error))
     }
 
+    /// Returns the failure of a call of the client's own, by which it opened a connection, as that of the
+    /// connection: no other call was sent.
+    pub(super) fn before_any_call(self) -> Self {
+        match self {
+            Self::Timeout { waited, .. } => Self::DialTimeout(waited),
+            Self::Lost { cause, .. } => Self::Lost { sent: false, cause },
+            Self::Garbled { cause, .. } => Self::Garbled { sent: false, cause },
+            Self::Refused { fault, .. } => Self::Refused { sent: false, fault },
+            _ => self,
+        }
+    }
+
     /// Returns whether the server closed the connection before it answered.
     pub(super) fn is_hang_up(&self) -> bool {
         match self {

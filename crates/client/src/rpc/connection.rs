@@ -4,6 +4,8 @@
 //! queued requests at once. The reader cuts answers out of the stream and hands each to its waiter.
 //! Neither ever waits for a caller.
 
+#[cfg(feature = "kerberos")]
+mod heard;
 mod liveness;
 mod shared;
 
@@ -27,8 +29,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
+#[cfg(feature = "kerberos")]
+pub(super) use self::heard::Heard;
+pub(super) use self::liveness::Liveness;
 use self::{
-    liveness::{Check, IDLE, Liveness, PING_TIMEOUT},
+    liveness::{Check, IDLE, PING_TIMEOUT},
     shared::{Calls, Ending, Shared},
 };
 use super::{call_error::CallError, connector::Io, frame_queue::FrameQueue};
@@ -109,24 +114,31 @@ struct Outgoing {
     frame: RequestFrame,
 }
 
+/// A new stream to a server.
+pub(super) struct Link {
+    pub(super) io: Box<dyn Io>,
+    /// Whether it sends records, as with TLS: some of them may have left when it reports that a write
+    /// has failed.
+    pub(super) sealed: bool,
+    pub(super) liveness: Arc<Liveness>,
+}
+
 impl RpcConnection {
     /// Runs calls over a new stream. `greeting` (preamble and header) is sent with the first
     /// request: the server does not answer it, and some servers are slow with preambles that arrive
-    /// in pieces. If the stream is `sealed`, as with TLS, it sends records, and some of them may have
-    /// left when it reports that a write has failed.
+    /// in pieces.
     pub(super) fn start(
-        stream: Box<dyn Io>,
-        sealed: bool,
+        Link { io, sealed, liveness }: Link,
         service: Service,
         greeting: Bytes,
         max_frame_size: usize,
     ) -> Self {
-        let (read_half, write_half) = tokio::io::split(stream);
+        let (read_half, write_half) = tokio::io::split(io);
         let (outbox, inbox) = mpsc::channel(QUEUED_REQUESTS);
         let shared = Arc::new(Shared {
             calls: Mutex::new(Calls::Open(CallTable::new(CALLS_IN_FLIGHT))),
             idle: Notify::new(),
-            liveness: Liveness::new(),
+            liveness,
             tasks: OnceLock::new(),
         });
         let (alive, writer_lives) = watch::channel(());

@@ -11,14 +11,17 @@ use bytes::Bytes;
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 
-#[cfg(feature = "kerberos")]
-use super::sasl::{Authenticator, cluster_id};
 use super::{
     authentication_probe,
     call_error::CallError,
-    connection::{Answer, RpcConnection},
+    connection::{Answer, Link, Liveness, RpcConnection},
     connector::{Connector, DialTarget, Io, ServiceKind},
     tls_probe,
+};
+#[cfg(feature = "kerberos")]
+use super::{
+    connection::Heard,
+    sasl::{Authenticator, cluster_id},
 };
 use crate::{
     config::Config,
@@ -89,10 +92,10 @@ impl Dialler {
 
     /// Returns how long it takes at most to open a connection, or to fail.
     pub(super) fn patience(&self, service: ServiceKind) -> Duration {
-        let steps = match self.is_simple() && self.compression_to(service).is_none() {
+        let steps = match self.is_simple() && !self.has_tls() && self.compression_to(service).is_none() {
             true => 1,
-            // Three connections, each with an exchange of messages.
-            false => 6,
+            // Three connections, each with two exchanges of messages.
+            false => 9,
         };
         self.connect_timeout.saturating_mul(steps) + Duration::from_secs(1)
     }
@@ -113,7 +116,7 @@ impl Dialler {
         }
         let (_, plain) = self.dial_and_ping(target, codec, None).await?;
         if !has_read(&plain) {
-            return Err(failure(answer));
+            return Err(failure(answer).before_any_call());
         }
         // The server may have stopped and started meanwhile.
         let (connection, answer) = self.dial_and_ping(target, codec, Some(compression)).await?;
@@ -127,7 +130,7 @@ impl Dialler {
                 class: compression.class(),
                 fault: None,
             }),
-            answer => Err(failure(answer)),
+            answer => Err(failure(answer).before_any_call()),
         }
     }
 
@@ -156,6 +159,7 @@ impl Dialler {
         compression: Option<Compression>,
     ) -> Result<RpcConnection, CallError> {
         let stream = self.connect(target).await?;
+        let liveness = Arc::new(Liveness::new());
         let header = Header {
             service: target.service.wire(),
             codec,
@@ -165,16 +169,34 @@ impl Dialler {
             attributes: &self.attributes,
         };
         let sealed = self.has_tls() || !self.is_simple();
-        let start = |stream, opening| {
-            RpcConnection::start(stream, sealed, header.service, opening, self.max_frame_size)
+        let start = |io, liveness, opening| {
+            let link = Link { io, sealed, liveness };
+            RpcConnection::start(link, header.service, opening, self.max_frame_size)
         };
         #[cfg(feature = "kerberos")]
         if let Some(authenticator) = &self.authenticator {
-            let again = self.connect(target);
-            let (stream, opening) = authenticator.authenticate(stream, again, target, header).await?;
-            return Ok(start(stream, opening));
+            let heard = |stream| -> Box<dyn Io> { Box::new(Heard::new(stream, &liveness)) };
+            let again = async { self.connect(target).await.map(heard) };
+            let opened = authenticator.authenticate(heard(stream), again, target, header);
+            let (stream, opening) = opened.await?;
+            return self.accepted(start(stream, liveness, opening)).await;
         }
-        Ok(start(stream, header.opening()))
+        let connection = start(stream, liveness, header.opening());
+        match sealed {
+            true => self.accepted(connection).await,
+            false => Ok(connection),
+        }
+    }
+
+    /// Returns a connection with TLS or SASL when the server has answered a ping. Until then, a refusal
+    /// of the connection is not sealed, and anyone between could have sent it: it must not be about a
+    /// call that the server may have executed.
+    async fn accepted(&self, connection: RpcConnection) -> Result<RpcConnection, CallError> {
+        let deadline = Instant::now() + self.connect_timeout;
+        match connection.ping_with(Bytes::new(), deadline).await {
+            Ok(_) | Err(CallError::Remote(_)) => Ok(connection),
+            Err(error) => Err(error.before_any_call()),
+        }
     }
 
     /// Returns the authenticator, if connections are authenticated.

@@ -302,10 +302,9 @@ pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<
         .into_iter()
         .map(|cell| inline_cell(cell, codec))
         .collect::<Result<Vec<Cell>, _>>()?;
-    cells.extend(take_cells(
-        block,
-        usize::try_from(result.associated_cell_count.unwrap_or(0)).unwrap_or(0),
-    )?);
+    let in_block = usize::try_from(result.associated_cell_count.unwrap_or(0));
+    let in_block = in_block.map_err(|_| meaningless("a result with fewer than no cells"))?;
+    cells.extend(take_cells(block, in_block)?);
     Ok(cells)
 }
 
@@ -372,7 +371,10 @@ pub(crate) fn scanned_rows(
         let flagged = |row: Row| row.with_partial(is_partial).with_stale(is_stale);
         rows.extend(row.map(|row| flagged(row).with_query_metrics(metrics)));
     }
-    Ok(rows)
+    match block.len() {
+        0 => Ok(rows),
+        _ => Err(meaningless("cells that belong to no row")),
+    }
 }
 
 pub(crate) fn table_descriptor(message: pb::TableSchema) -> Result<TableDescriptor, ConvertError> {
@@ -540,6 +542,18 @@ mod tests {
             ..Default::default()
         };
         (answer, CellBlockDecoder::new(block.into(), Codec::KeyValue))
+    }
+
+    #[test]
+    fn cells_that_no_result_counts_are_refused() {
+        let (mut answer, block) = answer_with_rows(b"ab");
+        answer.cells_per_result.pop();
+        assert!(scanned_rows(&mut answer, block).is_err());
+        let negative = pb::Result {
+            associated_cell_count: Some(-1),
+            ..Default::default()
+        };
+        assert!(row(negative, &mut no_block()).is_err());
     }
 
     #[test]

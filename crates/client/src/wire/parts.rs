@@ -23,6 +23,8 @@ const TABLE_DESCRIPTORS: CountedFields = CountedFields(&[(1, CountedFields(&[(3,
 const PROCEDURES: CountedFields = CountedFields(&[(1, PLAIN)]);
 const LOCKS: CountedFields = CountedFields(&[(1, CountedFields(&[(4, PLAIN), (6, PLAIN)]))]);
 const NAMESPACES: CountedFields = CountedFields(&[(1, PLAIN)]);
+const REPLICATION_PEERS: CountedFields =
+    CountedFields(&[(1, CountedFields(&[(3, CountedFields(&[(5, PLAIN), (9, PLAIN)]))]))]);
 const CLUSTER_STATUS: CountedFields =
     CountedFields(&[(1, CountedFields(&[(2, CountedFields(&[(2, PLAIN)]))]))]);
 
@@ -42,11 +44,13 @@ pub(crate) fn check(method: &str, answer: &[u8]) -> Result<(), TooManyParts> {
     let fields = match method {
         "Get" | "Mutate" => &GET,
         "Scan" => &SCAN,
-        "Multi" => &MULTI,
+        // The answers of the service of labels are those of region actions, too.
+        "Multi" | "addLabels" | "setAuths" | "clearAuths" => &MULTI,
         "GetTableDescriptors" => &TABLE_DESCRIPTORS,
         "GetClusterStatus" => &CLUSTER_STATUS,
         "GetProcedures" => &PROCEDURES,
         "GetLocks" => &LOCKS,
+        "ListReplicationPeers" => &REPLICATION_PEERS,
         "GetNamespaceDescriptor" | "ListNamespaceDescriptors" => &NAMESPACES,
         _ => &PLAIN,
     };
@@ -120,6 +124,9 @@ mod tests {
     #[case::cells_of_an_increment("Mutate", field(1, &tiny(1)))]
     #[case::attributes_of_a_family("GetTableDescriptors", field(1, &field(3, &tiny(2))))]
     #[case::regions_of_a_server("GetClusterStatus", field(1, &field(2, &field(2, &tiny(5)))))]
+    #[case::labels("addLabels", field(1, &tiny(1)))]
+    #[case::settings_of_a_peer("ListReplicationPeers", field(1, &field(3, &tiny(4))))]
+    #[case::families_of_a_peer("ListReplicationPeers", field(1, &field(3, &field(5, &tiny(2)))))]
     #[case::whatever_else("GetNamespaceDescriptor", tiny(1))]
     fn answer_of_tiny_parts_is_refused(#[case] method: &str, #[case] answer: Vec<u8>) {
         let limit = FREE + answer.len() / BYTES;

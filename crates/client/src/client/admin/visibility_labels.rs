@@ -1,5 +1,7 @@
 //! Visibility labels, which `VisibilityController` keeps in `hbase:labels`.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -9,7 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     model::TableName,
     rpc::Classification,
-    wire::{frame::RemoteFault, pb},
+    wire::{frame::RemoteFault, parts, pb},
 };
 
 /// The table of labels, which has one region.
@@ -131,12 +133,12 @@ impl Admin {
             .with_operation_timeout(self.operation_timeout)
             .call_endpoint(&call)
             .await?;
-        R::decode(answer).map_err(|error| {
-            Error::new(
-                ErrorKind::Protocol,
-                format!("the answer of {SERVICE} can't be read: {error}"),
-            )
-        })
+        let unreadable = |why: &dyn Display| {
+            let what = format!("the answer of {SERVICE} can't be read: {why}");
+            Error::new(ErrorKind::Protocol, what)
+        };
+        parts::check(method, &answer).map_err(|error| unreadable(&error))?;
+        R::decode(answer).map_err(|error| unreadable(&error))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(10);
 
 /// The bytes that came in on a connection or were taken by a slow peer, and the last ping.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub(in crate::rpc) struct Liveness {
     born: Instant,
     /// When the last byte came in, in milliseconds since `born`.
     last_heard: AtomicU64,
@@ -57,7 +57,7 @@ pub(super) enum Check {
 }
 
 impl Liveness {
-    pub(super) fn new() -> Self {
+    pub(in crate::rpc) fn new() -> Self {
         Self {
             born: Instant::now(),
             last_heard: AtomicU64::new(0),

@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) calls: Mutex<Calls>,
     /// Notified whenever the last call in flight ends.
     pub(super) idle: Notify,
-    pub(super) liveness: Liveness,
+    pub(super) liveness: Arc<Liveness>,
     /// The two tasks, which end together: a single remaining half would keep the socket open.
     pub(super) tasks: OnceLock<[AbortHandle; 2]>,
 }
@@ -134,7 +134,11 @@ impl Ending {
         if let Some(error) = AuthenticationError::of_socket(&error) {
             return Self::Unauthenticated(Arc::new(error));
         }
-        Self::Lost(Arc::new(error))
+        match error.downcast() {
+            // A message under SASL that is too large. Another attempt would get it, too.
+            Ok(cause) => Self::Garbled(Arc::new(cause)),
+            Err(error) => Self::Lost(Arc::new(error)),
+        }
     }
 
     pub(super) fn into_call_error(self, sent: bool) -> CallError {

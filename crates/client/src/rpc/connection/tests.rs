@@ -28,15 +28,19 @@ struct Server {
     greeted: bool,
 }
 
+fn start(io: impl Io, sealed: bool) -> RpcConnection {
+    let link = Link {
+        io: Box::new(io),
+        sealed,
+        liveness: Arc::new(Liveness::new()),
+    };
+    let greeting = Bytes::from_static(GREETING);
+    RpcConnection::start(link, Service::Client, greeting, 1 << 20)
+}
+
 fn connect(room: usize) -> (RpcConnection, Server) {
     let (ours, stream) = duplex(room);
-    let connection = RpcConnection::start(
-        Box::new(ours),
-        false,
-        Service::Client,
-        Bytes::from_static(GREETING),
-        1 << 20,
-    );
+    let connection = start(ours, false);
     (
         connection,
         Server {
@@ -328,8 +332,7 @@ async fn request_that_a_breaking_stream_did_not_take_is_not_sent(#[values(false,
     let stream = Breaking {
         room: GREETING.len() + 3,
     };
-    let greeting = Bytes::from_static(GREETING);
-    let connection = RpcConnection::start(Box::new(stream), sealed, Service::Client, greeting, 1 << 20);
+    let connection = start(stream, sealed);
     for result in join_all(["one", "other"].map(|question| ask(&connection, question))).await {
         match result {
             Err(CallError::Lost { sent, .. }) => assert_eq!(sent, sealed),

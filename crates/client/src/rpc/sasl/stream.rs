@@ -30,7 +30,7 @@ const ROOM: usize = 16 << 10;
 /// A server that refuses the last token of the client sends an error, which is not wrapped, instead
 /// of its first answer. Reading it fails with an [`AuthenticationError`] inside the [`io::Error`]. A
 /// server that refuses the connection header may send a frame that is not wrapped, which is read as
-/// it is: it can only end the connection.
+/// it is: it can only end the connection, on which no call but a ping was made so far.
 pub(super) struct SaslStream<S> {
     inner: S,
     layer: Option<Box<dyn SecurityLayer>>,

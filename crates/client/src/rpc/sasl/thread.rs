@@ -1,7 +1,9 @@
 //! The threads on which steps run that block.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::sleep};
 
 use super::{
     authentication_error::AuthenticationError,
@@ -11,6 +13,9 @@ use super::{
 /// The maximum number of steps that block at the same time, in the whole process. A key
 /// distribution centre that is silent holds each for tens of seconds.
 pub(super) const BLOCKING_STEPS: usize = 4;
+
+/// The pause before another try to begin a step.
+const AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) static BLOCKING: Semaphore = Semaphore::const_new(BLOCKING_STEPS);
 
@@ -42,8 +47,14 @@ pub(super) async fn take_step(
 pub(super) async fn on_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, AuthenticationError> + Send + 'static,
 ) -> Result<T, AuthenticationError> {
-    // The semaphore is never closed.
-    let permit = BLOCKING.acquire().await;
+    // In the queue of the semaphore, a call in a runtime that nothing drives would keep its permit for
+    // ever.
+    let permit = loop {
+        match BLOCKING.try_acquire() {
+            Ok(permit) => break permit,
+            Err(_) => sleep(AGAIN).await,
+        }
+    };
     let called = spawn_blocking(move || {
         let result = call();
         drop(permit);

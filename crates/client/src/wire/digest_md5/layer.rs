@@ -14,6 +14,8 @@ use crate::wire::hmac_md5::{SUM, is_equal, sum};
 const TRAILER: usize = 6;
 /// The maximum difference between the size of a wrapped message and its contents.
 const OVERHEAD: u32 = 26;
+/// The maximum size of a wrapped message.
+const MAX_BUFFER: u32 = 65_536;
 const VERSION: [u8; 2] = [0, 1];
 
 /// Why a message of the server is refused.
@@ -65,7 +67,8 @@ impl Layer {
         Some(Self {
             sent: direction("client-to-server"),
             received: direction("server-to-client"),
-            max_message: max_buffer.saturating_sub(OVERHEAD).max(1) as usize,
+            // A message is copied and sealed in one step, so it is not as large as a server may allow.
+            max_message: max_buffer.min(MAX_BUFFER).saturating_sub(OVERHEAD).max(1) as usize,
         })
     }
 
