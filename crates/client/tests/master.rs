@@ -75,7 +75,7 @@ fn switch_whose_answer_is_lost_is_not_switched_again() {
 }
 
 #[test]
-fn table_that_is_disabled_and_not_deleted_is_told() {
+fn failed_delete_reports_the_disabled_table() {
     FakeHBase::run(async |hbase| {
         hbase.create_table("t", &["f"], &[]);
         let admin = connect(hbase).await?.admin();

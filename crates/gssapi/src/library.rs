@@ -7,8 +7,8 @@ use crate::{
     sys,
 };
 
-/// The names of the library, and whether it is MIT's. The others are Heimdal's. That of macOS lays out
-/// its structures otherwise.
+/// The names of the library, and whether it is MIT's. The others are Heimdal's. The library of macOS is
+/// not used: its structures have another layout.
 #[cfg(not(target_os = "macos"))]
 const NAMES: &[(&str, bool)] = &[("libgssapi_krb5.so.2", true), ("libgssapi.so.3", false)];
 #[cfg(target_os = "macos")]

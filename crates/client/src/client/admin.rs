@@ -368,10 +368,10 @@ impl Admin {
                 let exists = self.until(deadline).exists(table).await;
                 match seen_after_change(exists).map_err(in_context)? {
                     false => Ok(()),
-                    true => Err(in_context(Error::new(
+                    true => Err(in_context(after_disable(Error::new(
                         ErrorKind::Server,
                         "the table is still there",
-                    ))),
+                    )))),
                 }
             }
         }
@@ -596,8 +596,14 @@ pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {
 
 /// Adds to the error of the second step of a change that the first one has disabled the table.
 fn after_disable(error: Error) -> Error {
-    let error = error.with_effect(Effect::Unknown);
-    error.with_hint("the table is disabled: try again, or enable it")
+    if error.kind() == ErrorKind::TableNotFound {
+        return error;
+    }
+    let hint = match error.hint() {
+        Some(hint) => format!("the table is disabled by now; {hint}"),
+        None => "the table is disabled by now: try again, or enable it".to_owned(),
+    };
+    error.with_effect(Effect::Unknown).with_better_hint(hint)
 }
 
 fn is_class(error: &Error, class: &str) -> bool {

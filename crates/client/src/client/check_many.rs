@@ -291,7 +291,7 @@ fn read(
     let read = |(placed, result): (&Placed<'_>, _)| {
         let MultiCall { actions, row, .. } = &placed.change.call;
         let read = multi::read_results(actions, vec![result], &mut block);
-        // Cells that an answer before has left would be taken for those of this one.
+        // Cells that an earlier answer did not count would be read as this one's.
         let is_of_row = |answer: &ActionAnswer| match answer {
             ActionAnswer::Processed { cells, .. } => cells.iter().all(|cell| cell.row == *row),
             _ => true,

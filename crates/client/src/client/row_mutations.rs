@@ -223,9 +223,12 @@ impl Table {
                 .find(|earlier| spans.iter().any(|span| span.clashes_with(earlier)));
             if clash.is_some() {
                 return Err(Error::invalid(
-                    "two mutations of one cell: the server stamps them alike, and one would be lost",
+                    "two mutations of one cell with one timestamp: one would be lost",
                 )
-                .with_hint("give both a timestamp, the later one to what is to be seen"));
+                .with_hint(
+                    "give each a timestamp of its own, the later one to what is to be seen; the server stamps \
+                     those without one alike",
+                ));
             }
         }
         Ok(first.durability())
@@ -256,33 +259,39 @@ struct Span<'a> {
     qualifier: Option<&'a Bytes>,
     /// `None` if the server sets it.
     timestamp: Option<u64>,
+    is_deleted: bool,
 }
 
 impl Span<'_> {
     fn clashes_with(&self, other: &Self) -> bool {
         let meets =
             |one: Option<&Bytes>, other: Option<&Bytes>| one.is_none() || other.is_none() || one == other;
-        let is_apart =
-            self.timestamp.is_some() && other.timestamp.is_some() && self.timestamp != other.timestamp;
-        !is_apart && meets(self.family, other.family) && meets(self.qualifier, other.qualifier)
+        let is_stamped_apart = match (self.timestamp, other.timestamp) {
+            // Deletes with one timestamp do not hide each other.
+            (Some(one), Some(other_one)) => one != other_one || self.is_deleted && other.is_deleted,
+            _ => false,
+        };
+        !is_stamped_apart && meets(self.family, other.family) && meets(self.qualifier, other.qualifier)
     }
 }
 
 fn spans(mutation: &Mutation) -> Vec<Span<'_>> {
-    let column = |family, qualifier, timestamp| Span {
-        family: Some(family),
-        qualifier: Some(qualifier),
+    let is_deleted = matches!(mutation, Mutation::Delete(_));
+    let span = |family, qualifier, timestamp| Span {
+        family,
+        qualifier,
         timestamp,
+        is_deleted,
     };
+    let column = |family, qualifier, timestamp| span(Some(family), Some(qualifier), timestamp);
     match mutation {
-        Mutation::Put(put) => put
-            .cells
-            .iter()
-            .map(|cell| {
-                let timestamp = cell.timestamp.or(put.timestamp);
-                column(&cell.family, &cell.qualifier, timestamp)
-            })
-            .collect(),
+        Mutation::Put(put) => {
+            let cells = put.cells.iter();
+            let stamped = cells.map(|cell| (cell, cell.timestamp.or(put.timestamp)));
+            stamped
+                .map(|(cell, timestamp)| column(&cell.family, &cell.qualifier, timestamp))
+                .collect()
+        }
         Mutation::Append(append) => append
             .cells
             .iter()
@@ -293,24 +302,21 @@ fn spans(mutation: &Mutation) -> Vec<Span<'_>> {
             .iter()
             .map(|counter| column(&counter.family, &counter.qualifier, None))
             .collect(),
-        Mutation::Delete(delete) if delete.scopes.is_empty() => vec![Span {
-            family: None,
-            qualifier: None,
-            timestamp: delete.timestamp,
-        }],
+        Mutation::Delete(delete) if delete.scopes.is_empty() => vec![span(None, None, delete.timestamp)],
         Mutation::Delete(delete) => delete
             .scopes
             .iter()
-            .map(|scope| match scope {
-                DeleteScope::Family(family) | DeleteScope::FamilyVersion { family, .. } => Span {
-                    family: Some(family),
-                    qualifier: None,
-                    timestamp: scope.timestamp().or(delete.timestamp),
-                },
-                DeleteScope::Column { family, qualifier }
-                | DeleteScope::Version {
-                    family, qualifier, ..
-                } => column(family, qualifier, scope.timestamp().or(delete.timestamp)),
+            .map(|scope| {
+                let timestamp = scope.timestamp().or(delete.timestamp);
+                match scope {
+                    DeleteScope::Family(family) | DeleteScope::FamilyVersion { family, .. } => {
+                        span(Some(family), None, timestamp)
+                    }
+                    DeleteScope::Column { family, qualifier }
+                    | DeleteScope::Version {
+                        family, qualifier, ..
+                    } => column(family, qualifier, timestamp),
+                }
             })
             .collect(),
     }
@@ -337,9 +343,10 @@ mod tests {
             (put(Some(5)), put(Some(5)), true),
             (put(Some(5)), put(Some(6)), false),
             (delete.clone(), put(Some(5)), true),
-            (delete, put(Some(6)), false),
+            (delete.clone(), put(Some(6)), false),
             (family.clone(), put(Some(5)), true),
-            (family, put(Some(6)), false),
+            (family.clone(), put(Some(6)), false),
+            (family, delete, false),
         ] {
             let clashes = spans(&one)
                 .iter()

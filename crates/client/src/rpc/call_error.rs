@@ -179,7 +179,7 @@ impl CallError {
             Self::Timeout { waited, .. } => Self::DialTimeout(waited),
             Self::Lost { cause, .. } => Self::Lost { sent: false, cause },
             Self::Garbled { cause, .. } => Self::Garbled { sent: false, cause },
-            Self::Refused { fault, .. } => Self::Refused { sent: false, fault },
+            Self::Remote(fault) | Self::Refused { fault, .. } => Self::Refused { sent: false, fault },
             _ => self,
         }
     }
@@ -259,8 +259,11 @@ impl CallError {
                 effect: *effect,
                 ..Classification::of_fault(fault)
             },
-            Self::Refused { fault, .. } => {
-                let classification = Classification::of_fault(fault);
+            Self::Refused { fault, sent } => {
+                let mut classification = Classification::of_fault(fault);
+                if !sent {
+                    classification.effect = Effect::None;
+                }
                 match classification.kind {
                     // A server that requires more than SIMPLE reports it by rejecting access on the
                     // connection itself.
@@ -270,10 +273,12 @@ impl CallError {
                             ..classification
                         }
                     }
-                    ErrorKind::Server => Classification {
-                        recovery: Recovery::Fail,
-                        ..classification
-                    },
+                    ErrorKind::Server if classification.recovery == Recovery::RelocateOnUnknown => {
+                        Classification {
+                            recovery: Recovery::Fail,
+                            ..classification
+                        }
+                    }
                     _ => classification,
                 }
             }

@@ -45,6 +45,8 @@ pub(super) struct Dialler {
     connect_timeout: Duration,
     max_frame_size: usize,
     compression: Option<Compression>,
+    /// Whether connections have TLS or SASL.
+    seals: bool,
     #[cfg(feature = "tls")]
     tls: Option<Arc<TlsClient>>,
     #[cfg(feature = "kerberos")]
@@ -53,20 +55,23 @@ pub(super) struct Dialler {
 
 impl Dialler {
     pub(super) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
-        Self {
+        let mut dialler = Self {
             connector,
             user: config.user().to_owned(),
             attributes: config.connection_attributes().to_vec(),
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
             compression: config.compression(),
+            seals: false,
             #[cfg(feature = "tls")]
             tls: config
                 .tls()
                 .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::HBASE))),
             #[cfg(feature = "kerberos")]
             authenticator: Authenticator::new(config),
-        }
+        };
+        dialler.seals = dialler.has_tls() || !dialler.is_simple();
+        dialler
     }
 
     /// Whether connections have TLS.
@@ -92,11 +97,11 @@ impl Dialler {
 
     /// Returns how long it takes at most to open a connection, or to fail.
     pub(super) fn patience(&self, service: ServiceKind) -> Duration {
-        let steps = match self.is_simple() && !self.has_tls() && self.compression_to(service).is_none() {
-            true => 1,
-            // Three connections, each with two exchanges of messages.
-            false => 9,
-        };
+        let is_compressed = self.compression_to(service).is_some();
+        let authentication = u32::from(!self.is_simple());
+        let ping = u32::from(self.seals || is_compressed);
+        let connections = if is_compressed { 3 } else { 1 };
+        let steps = connections * (1 + authentication + ping);
         self.connect_timeout.saturating_mul(steps) + Duration::from_secs(1)
     }
 
@@ -108,7 +113,11 @@ impl Dialler {
     /// but none with it, in two attempts. Returns the failure of the last attempt otherwise.
     pub(super) async fn open(&self, target: &DialTarget, codec: Codec) -> Result<RpcConnection, CallError> {
         let Some(compression) = self.compression_to(target.service) else {
-            return self.dial(target, codec, None).await;
+            let connection = self.dial(target, codec, None).await?;
+            return match self.seals {
+                true => self.accepted(connection).await,
+                false => Ok(connection),
+            };
         };
         let (connection, answer) = self.dial_and_ping(target, codec, Some(compression)).await?;
         if has_read(&answer) {
@@ -168,7 +177,7 @@ impl Dialler {
             cipher: None,
             attributes: &self.attributes,
         };
-        let sealed = self.has_tls() || !self.is_simple();
+        let sealed = self.seals;
         let start = |io, liveness, opening| {
             let link = Link { io, sealed, liveness };
             RpcConnection::start(link, header.service, opening, self.max_frame_size)
@@ -179,18 +188,14 @@ impl Dialler {
             let again = async { self.connect(target).await.map(heard) };
             let opened = authenticator.authenticate(heard(stream), again, target, header);
             let (stream, opening) = opened.await?;
-            return self.accepted(start(stream, liveness, opening)).await;
+            return Ok(start(stream, liveness, opening));
         }
-        let connection = start(stream, liveness, header.opening());
-        match sealed {
-            true => self.accepted(connection).await,
-            false => Ok(connection),
-        }
+        Ok(start(stream, liveness, header.opening()))
     }
 
     /// Returns a connection with TLS or SASL when the server has answered a ping. Until then, a refusal
-    /// of the connection is not sealed, and anyone between could have sent it: it must not be about a
-    /// call that the server may have executed.
+    /// of the connection is not sealed. An attacker could send one for a call that the server has
+    /// executed.
     async fn accepted(&self, connection: RpcConnection) -> Result<RpcConnection, CallError> {
         let deadline = Instant::now() + self.connect_timeout;
         match connection.ping_with(Bytes::new(), deadline).await {

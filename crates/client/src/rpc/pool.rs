@@ -395,7 +395,7 @@ impl RpcClient {
             DIALS.count(|| [if result.is_ok() { "ok" } else { "failed" }]);
             let DialTarget { address, service } = &line.target;
             tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
-            client.take(line, result)
+            client.take(line, lost_at, result)
         });
         let ended = || CallError::Dial(Arc::new(io::Error::other("the runtime that dialled has ended")));
         let result = async move { task.await.unwrap_or_else(|_| Err(ended())) };
@@ -405,10 +405,12 @@ impl RpcClient {
         }
     }
 
-    /// Takes the result of a dial. If it counted as lost, another one may have opened the connection.
+    /// Takes the result of a dial. If it counted as lost, another one may have opened the connection, or
+    /// be about to.
     fn take(
         &self,
         line: Line,
+        lost_at: Instant,
         result: Result<Arc<RpcConnection>, CallError>,
     ) -> Result<Arc<RpcConnection>, CallError> {
         match &mut *self.pool() {
@@ -419,10 +421,11 @@ impl RpcClient {
                     slots.insert(line, Slot::Connected(Arc::clone(connection)));
                     result
                 }
-                (_, Err(_)) => {
+                (Some(Slot::Dialling(dial)), Err(_)) if dial.lost_at == lost_at => {
                     slots.remove(&line);
                     result
                 }
+                (_, Err(_)) => result,
             },
         }
     }

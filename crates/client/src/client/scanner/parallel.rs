@@ -132,8 +132,8 @@ impl ParallelScanner {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`Table::get`] does. The scan can continue after an error, unless the runtime
-    /// that it was begun in has ended: then all further calls return
+    /// Returns an error as [`Table::get`] does. The scan can continue after an error, unless a task that
+    /// reads has ended early, with the runtime of the call that started it: then all further calls return
     /// [`ConnectionLost`](crate::ErrorKind::ConnectionLost).
     ///
     /// # Panics
@@ -232,7 +232,7 @@ impl Reading {
 }
 
 fn incomplete(table: &Table) -> Error {
-    lost("a task that read a region was ended by its runtime")
+    lost("a task that read a region has ended early, with its runtime or by a panic")
         .into_error()
         .with_retryable(false)
         .with_hint("begin the scan again")

@@ -134,11 +134,7 @@ impl Ending {
         if let Some(error) = AuthenticationError::of_socket(&error) {
             return Self::Unauthenticated(Arc::new(error));
         }
-        match error.downcast() {
-            // A message under SASL that is too large. Another attempt would get it, too.
-            Ok(cause) => Self::Garbled(Arc::new(cause)),
-            Err(error) => Self::Lost(Arc::new(error)),
-        }
+        Self::Lost(Arc::new(error))
     }
 
     pub(super) fn into_call_error(self, sent: bool) -> CallError {

@@ -325,10 +325,10 @@ impl AsyncWrite for Breaking {
     }
 }
 
-/// A stream that seals records may have sent what it did not take.
+/// A stream with records may have sent them and report that it took nothing.
 #[rstest]
 #[tokio::test]
-async fn request_that_a_breaking_stream_did_not_take_is_not_sent(#[values(false, true)] sealed: bool) {
+async fn partly_taken_request_counts_as_sent_only_if_sealed(#[values(false, true)] sealed: bool) {
     let stream = Breaking {
         room: GREETING.len() + 3,
     };

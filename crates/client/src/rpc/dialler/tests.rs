@@ -13,10 +13,13 @@ use super::*;
 use crate::{
     config::HostPort,
     error::{Effect, ErrorKind},
-    rpc::{AttemptLimit, Call, CallOptions, Io, RpcClient},
+    rpc::{AttemptLimit, Call, CallOptions, Classification, Io, Recovery, RpcClient},
     wire::{
         cell_block::CellBlockDecoder,
-        frame::server_side::{answer, refusal},
+        frame::{
+            CONNECTION_CALL_ID,
+            server_side::{answer, refusal},
+        },
         pb,
     },
 };
@@ -32,6 +35,8 @@ enum Server {
     Fails,
     /// It is starting, and answers no ping.
     Starts,
+    /// It refuses the connection when the first request comes in.
+    Refuses,
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +92,7 @@ async fn serve(mut stream: DuplexStream, server: Server, dial: usize) -> io::Res
                 };
                 answer(call_id, &pb::GetResponse::default(), cells)
             }
+            Server::Refuses => refusal(CONNECTION_CALL_ID, NO_REGION, ""),
             Server::HangsUp if compressed => return Ok(()),
             Server::HangsUpOnce if dial == 0 => return Ok(()),
             Server::Fails if compressed => refusal(call_id, "java.lang.RuntimeException", "no library"),
@@ -196,19 +202,45 @@ async fn server_without_the_compressor_is_named(#[case] server: Server, #[case] 
 async fn connection_that_is_lost_once_is_no_refusal() {
     let servers = Servers::new(Server::HangsUpOnce);
     let dialler = Dialler::new(&config(), Arc::new(servers.clone()));
-    let target = DialTarget {
+    dialler.open(&target(), Codec::KeyValue).await.unwrap();
+    assert_eq!(servers.dials.load(Ordering::Relaxed), 3);
+}
+
+/// Such a refusal may be false. Nothing but a ping was sent by then.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn connection_that_seals_is_refused_before_any_call(
+    #[values(None, Some(Compression::ZLIB))] compression: Option<Compression>,
+) {
+    let config = config().with_compression(compression);
+    let open = async |server| {
+        let mut dialler = Dialler::new(&config, Arc::new(Servers::new(server)));
+        dialler.seals = true;
+        dialler.open(&target(), Codec::KeyValue).await
+    };
+    let refusal = open(Server::Refuses).await.unwrap_err();
+    assert_eq!(refusal.classify().effect, Effect::None, "{refusal:?}");
+    let accepted = open(Server::Uses(b"")).await.unwrap();
+    assert!(accepted.has_heard());
+}
+
+fn target() -> DialTarget {
+    DialTarget {
         address: HostPort {
             host: "a".to_owned(),
             port: 1,
         },
         service: ServiceKind::Client,
-    };
-    dialler.open(&target, Codec::KeyValue).await.unwrap();
-    assert_eq!(servers.dials.load(Ordering::Relaxed), 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn server_that_starts_is_asked_again_by_the_caller() {
     let error = get(&Servers::new(Server::Starts).client()).await.unwrap_err();
-    assert!(matches!(error, CallError::Remote(_)), "{error}");
+    let Classification { recovery, effect, .. } = error.classify();
+    assert_eq!(
+        (recovery, effect),
+        (Recovery::ForgetServer, Effect::None),
+        "{error:?}"
+    );
 }

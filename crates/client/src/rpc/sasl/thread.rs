@@ -47,8 +47,8 @@ pub(super) async fn take_step(
 pub(super) async fn on_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, AuthenticationError> + Send + 'static,
 ) -> Result<T, AuthenticationError> {
-    // In the queue of the semaphore, a call in a runtime that nothing drives would keep its permit for
-    // ever.
+    // In the queue of the semaphore, a call in a runtime that nothing drives would keep its permit
+    // without limit.
     let permit = loop {
         match BLOCKING.try_acquire() {
             Ok(permit) => break permit,
