@@ -73,6 +73,8 @@ impl Drop for Cluster {
         let purged = self.run(&["down", "--purge"]);
         if !std::thread::panicking() {
             assert_eq!(purged.code, 0, "{purged:?}");
+            let left = fs::read_dir(self.folder().parent().unwrap());
+            assert_eq!(left.into_iter().flatten().count(), 0, "a purge leaves nothing");
         }
     }
 }

@@ -60,7 +60,7 @@ impl LatchLocation {
             if matches!(verdict, Verdict::Applied) {
                 // The remaining count of a latch that has ended meanwhile is meaningless.
                 return match after.deadline(self.cells.level) {
-                    Some(_) => counted(&after, true),
+                    Some(_) => counted(&after, true).map_err(unknown),
                     None => Ok(LatchCount {
                         left: plan.left,
                         counted: true,

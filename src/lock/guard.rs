@@ -50,7 +50,8 @@ use crate::{
 /// there, and so does the release of a dropped guard, whichever thread drops it: a current-thread
 /// runtime must be driven for that. After that runtime has shut down, the lock is not renewed any
 /// more, and a dropped guard is released in the runtime in which it is dropped; outside any
-/// runtime, the lease expires. [`renew`](Self::renew), [`release`](Self::release) and
+/// runtime, the lease expires. Other tasks of this process then wait for the lock until the guard is
+/// dropped, or [`lost`](Self::lost) returns. [`renew`](Self::renew), [`release`](Self::release) and
 /// [`lost`](Self::lost) may be awaited in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {

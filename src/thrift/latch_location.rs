@@ -74,7 +74,7 @@ impl ThriftLatchLocation {
             if let Some(after) = self.carry_out(&intent, &observation, deadline).await? {
                 // The remaining count of a latch that has ended meanwhile is meaningless.
                 let left = match after.deadline(self.cells.level) {
-                    Some(_) => after.left()?,
+                    Some(_) => after.left().map_err(unknown)?,
                     None => intent.left,
                 };
                 return Ok(LatchCount { left, counted: true });

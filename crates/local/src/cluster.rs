@@ -10,7 +10,7 @@ use super::{
     failure,
     jars::{self, Bundle},
     java::Java,
-    layout::{Layout, remove},
+    layout::{Layout, remove, storage},
     lock::FileLock,
     process,
     ready::{self, Controllers},
@@ -155,12 +155,13 @@ impl LocalCluster {
         let lock = self.lock(Instant::now() + options.deadline_after()).await?;
         // Reports obstacles to a boot before any change.
         let status = self.status()?;
-        let mut wanted = match State::load(&self.layout)?.filter(|stored| stored.served) {
+        let stored = State::load(&self.layout)?.filter(|stored| stored.served);
+        let mut wanted = match &stored {
             Some(stored) => {
                 if status.state.is_running() {
-                    options.check_running(&self.name, &stored)?;
+                    options.check_running(&self.name, stored)?;
                 }
-                options.applied_to(&self.name, &stored)?
+                options.applied_to(&self.name, stored)?
             }
             None => options.fresh()?,
         };
@@ -171,14 +172,19 @@ impl LocalCluster {
         self.layout.create()?;
         let marker = Marker::load_or_create(&self.layout)?;
         let launcher = self.launcher(&wanted, &marker).await?;
-        let boot = self.boot(&launcher, options.deadline_after());
         if status.state.is_running() {
+            let boot = self.boot(&launcher, options.deadline_after());
             self.add_missing(&boot, &mut wanted, &status).await?;
         } else {
             if !state::all_processes(&marker).is_empty() {
                 (self.progress)("stopping the rest of an earlier run");
-                shutdown::leftovers(&self.layout, &marker).await?;
+                match &stored {
+                    // It may still hold writes that are not in files.
+                    Some(stored) => self.end_gracefully(stored, &marker, self.deadline()).await?,
+                    None => shutdown::leftovers(&self.layout, &marker).await?,
+                }
             }
+            let boot = self.boot(&launcher, options.deadline_after());
             boot.run(&mut wanted).await?;
         }
         drop(lock);
@@ -208,8 +214,7 @@ impl LocalCluster {
                 } else if state.served {
                     (self.progress)("ending HBase");
                     state.enter(Phase::Stopping, &self.layout)?;
-                    let launcher = self.launcher(&state, &marker).await?;
-                    shutdown::gracefully(&launcher, &state, deadline).await?;
+                    self.end_gracefully(&state, &marker, deadline).await?;
                 } else {
                     shutdown::leftovers(&self.layout, &marker).await?;
                 }
@@ -236,7 +241,13 @@ impl LocalCluster {
             // The data is deleted, so nothing needs to be flushed.
             process::kill(&state::all_processes(&marker), marker.as_str()).await?;
         }
-        remove(self.layout.root())
+        // The lock is in the folder. In another one, whose name no cluster has, its deletion does not let
+        // the next command in too early.
+        let deleted = self.layout.root().with_file_name(format!(".{}.deleted", self.name));
+        remove(&deleted)?;
+        std::fs::rename(self.layout.root(), &deleted)
+            .map_err(|error| storage("can't rename", self.layout.root(), error))?;
+        remove(&deleted)
     }
 
     /// Kills region server `server`, counted from 1, with SIGKILL: it can neither flush nor
@@ -410,6 +421,16 @@ impl LocalCluster {
             deadline: Instant::now() + timeout,
             timeout,
         }
+    }
+
+    /// Stops a cluster that has served. With Kerberos, a Java client shuts it down; without Java, signals
+    /// do.
+    async fn end_gracefully(&self, state: &State, marker: &Marker, deadline: Instant) -> Result<()> {
+        let launcher = match state.kerberos {
+            true => self.launcher(state, marker).await.ok(),
+            false => None,
+        };
+        shutdown::gracefully(&self.layout, marker, launcher.as_ref(), state, deadline).await
     }
 
     async fn launcher<'a>(&'a self, state: &State, marker: &'a Marker) -> Result<Launcher<'a>> {

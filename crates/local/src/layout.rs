@@ -2,6 +2,7 @@
 
 use std::{
     env, fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -160,7 +161,10 @@ impl Layout {
         ] {
             create_folder(&folder)?;
         }
-        Ok(())
+        // Keys of servers and users are among the files.
+        let private = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(self.root(), private)
+            .map_err(|error| storage("can't make private", self.root(), error))
     }
 }
 

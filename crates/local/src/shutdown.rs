@@ -30,8 +30,15 @@ const LEAST_GRACE: Duration = Duration::from_secs(5);
 /// do not end get a signal. For a distributed cluster a signal alone would suffice. In a standalone
 /// one the master could stop ZooKeeper before the region server, which would then try for twenty
 /// seconds to report its end.
-pub(super) async fn gracefully(launcher: &Launcher<'_>, state: &State, deadline: Instant) -> Result<()> {
-    let (layout, marker) = (launcher.layout, launcher.marker);
+///
+/// A cluster with Kerberos needs the launcher for that.
+pub(super) async fn gracefully(
+    layout: &Layout,
+    marker: &Marker,
+    launcher: Option<&Launcher<'_>>,
+    state: &State,
+    deadline: Instant,
+) -> Result<()> {
     let live = state::live_processes(layout, marker, state)?;
     // First the gateway, which has no data and would otherwise outlive HBase.
     if let Some(gateway) = live.get(&Role::Thrift) {
@@ -51,9 +58,10 @@ pub(super) async fn gracefully(launcher: &Launcher<'_>, state: &State, deadline:
     };
     if let Some(ports) = &state.ports
         && !hbase.is_empty()
-        && match state.kerberos {
-            true => launcher.shut_down_with_ticket(JAVA_TAKES).await.is_ok(),
-            false => ask_to_shut_down(layout, ports, ANSWER_TAKES).await.is_ok(),
+        && match (state.kerberos, launcher) {
+            (true, Some(launcher)) => launcher.shut_down_with_ticket(JAVA_TAKES).await.is_ok(),
+            (true, None) => false,
+            (false, _) => ask_to_shut_down(layout, ports, ANSWER_TAKES).await.is_ok(),
         }
     {
         // Two thirds of the time are for the orderly shutdown.

@@ -32,6 +32,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How often the polling task records that it runs, and after how long without such a record
 /// another task replaces it.
 const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
+/// How often a waiter on the runtime of the polling task looks whether the task is still there.
+const MOVED: Duration = Duration::from_secs(10);
 
 /// The outcome of waiting for a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,7 +143,14 @@ impl<S: Source> Watch<S> {
                 return Ok(outcome);
             }
             let deadline = self.shared.source.deadline().min(Instant::now() + POLL_TIMEOUT);
-            let observation = self.shared.source.read(cells, deadline).await?;
+            let observation = match self.shared.source.read(cells, deadline).await {
+                // As in a poll.
+                Err(error) if error.is_retryable() && Instant::now() < until => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+                read => read?,
+            };
             if let Some(outcome) = observation.state(cells.level)?.into() {
                 return Ok(outcome);
             }
@@ -169,11 +178,13 @@ impl<S: Source> LatchWaiter<S> {
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let has_ended = |progress: &Progress| progress.ended.is_some();
         loop {
-            // A waiter on the runtime of the polling task only runs if that task can run too.
+            // A waiter on the runtime of the polling task only runs if that task can run too. But the task
+            // may move to another runtime meanwhile.
             let check = match self.shared.is_polled_here() {
-                true => until,
-                false => until.min(Instant::now() + BEATS.1),
+                true => MOVED,
+                false => BEATS.1,
             };
+            let check = until.min(Instant::now() + check);
             let waited = timeout_at(check, self.progress.wait_for(has_ended)).await;
             match waited.map(|seen| seen.map(|progress| progress.ended)) {
                 Ok(Ok(ended)) => return Ok(self.outcome(ended)),

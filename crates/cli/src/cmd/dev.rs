@@ -159,8 +159,14 @@ impl Action {
         match self {
             Self::Up(up) => {
                 let options = up.options(global)?;
+                let before = cluster.status()?.state;
+                let starts = matches!(
+                    before,
+                    ClusterState::Absent | ClusterState::Stopped | ClusterState::Broken
+                );
                 let status = match or_interrupted(cluster.up(&options)).await {
-                    Err(Failure::Interrupted) => {
+                    // Servers of another command, or of an earlier one, go on.
+                    Err(Failure::Interrupted) if starts => {
                         progress.step("interrupted; stopping the started servers");
                         cluster.down().await?;
                         return Err(Failure::Interrupted);
