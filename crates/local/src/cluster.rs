@@ -243,7 +243,10 @@ impl LocalCluster {
         }
         // The lock is in the folder. In another one, whose name no cluster has, its deletion does not let
         // the next command in too early.
-        let deleted = self.layout.root().with_file_name(format!(".{}.deleted", self.name));
+        let deleted = self
+            .layout
+            .root()
+            .with_file_name(format!(".{}.deleted", self.name));
         remove(&deleted)?;
         std::fs::rename(self.layout.root(), &deleted)
             .map_err(|error| storage("can't rename", self.layout.root(), error))?;
