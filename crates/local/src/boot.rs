@@ -25,6 +25,9 @@ const ATTEMPTS: u32 = 3;
 /// last of its threads has ended.
 const RELEASE_OF_PORTS: Duration = Duration::from_secs(3);
 
+/// The time between SIGTERM and SIGKILL of processes that have no data yet.
+const END_TAKES: Duration = Duration::from_secs(5);
+
 /// The NameNode logs this line when a DataNode is registered and blocks can be written.
 const HDFS_READY: &str = "Safe mode is OFF";
 
@@ -107,25 +110,44 @@ impl Boot<'_> {
     /// Starts region servers of a running cluster, and waits until the master knows them.
     pub(super) async fn add_region_servers(&self, numbers: &[u16], ports: &Ports) -> Result<()> {
         let mut started = BTreeMap::new();
-        for number in numbers {
-            self.start(Role::RegionServer(*number), ports, &mut started)
-                .await?;
-        }
-        let serving = self.serving(ports, numbers.to_vec());
-        Ok(self.wait_until_serving(&serving, &started).await?)
+        let add = async |started: &mut BTreeMap<_, _>| {
+            for number in numbers {
+                self.start(Role::RegionServer(*number), ports, started).await?;
+            }
+            let serving = self.serving(ports, numbers.to_vec());
+            self.wait_until_serving(&serving, started).await
+        };
+        let added = add(&mut started).await;
+        self.end_unless(added, started).await
     }
 
     /// Starts the master of a running cluster, and waits until it serves.
     pub(super) async fn add_master(&self, ports: &Ports) -> Result<()> {
         let mut started = BTreeMap::new();
-        self.start(Role::Master, ports, &mut started).await?;
-        let serving = self.serving(ports, Vec::new());
-        Ok(self.wait_until_serving(&serving, &started).await?)
+        let add = async |started: &mut BTreeMap<_, _>| {
+            self.start(Role::Master, ports, started).await?;
+            let serving = self.serving(ports, Vec::new());
+            self.wait_until_serving(&serving, started).await
+        };
+        let added = add(&mut started).await;
+        self.end_unless(added, started).await
     }
 
     /// Starts the Thrift gateway of a running cluster, and waits until it answers.
     pub(super) async fn add_gateway(&self, ports: &Ports) -> Result<()> {
-        Ok(self.start_gateway(ports, &mut BTreeMap::new()).await?)
+        let mut started = BTreeMap::new();
+        let added = self.start_gateway(ports, &mut started).await;
+        self.end_unless(added, started).await
+    }
+
+    /// Stops the processes that were started to be added, if that failed: the next command would count
+    /// them as ready.
+    async fn end_unless(&self, added: Result<(), Failed>, started: BTreeMap<Role, Process>) -> Result<()> {
+        if added.is_err() {
+            let started = started.into_values().collect();
+            process::end(&started, self.launcher.marker.as_str(), END_TAKES).await?;
+        }
+        Ok(added?)
     }
 
     async fn start_gateway(
@@ -138,14 +160,18 @@ impl Boot<'_> {
         };
         (self.progress)("starting the Thrift gateway");
         self.start(Role::Thrift, ports, started).await?;
-        while !ready::gateway_answers(port).await {
+        loop {
+            let answers = ready::gateway_answers(port).await;
+            // Another process may have taken the port, and answer there.
             self.check(started)?;
+            if answers {
+                return Ok(());
+            }
             if Instant::now() >= self.deadline {
                 return Err(self.late(Role::Thrift, "the Thrift gateway did not answer"));
             }
             sleep(ready::INTERVAL).await;
         }
-        Ok(())
     }
 
     async fn attempt(&self, ports: &Ports) -> Result<(), Failed> {
@@ -338,7 +364,7 @@ impl Boot<'_> {
     /// Stops all processes of a failed attempt.
     async fn clean_up(&self) -> Result<()> {
         let left = state::all_processes(self.launcher.marker);
-        process::end(&left, self.launcher.marker.as_str(), Duration::from_secs(5)).await?;
+        process::end(&left, self.launcher.marker.as_str(), END_TAKES).await?;
         super::layout::remove(&self.launcher.layout.pids())
     }
 }
