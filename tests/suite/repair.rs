@@ -152,7 +152,7 @@ async fn a_giant_region_inside_of_a_partition_is_rejoined() {
 
 /// Waits until a server has reported that a region has 4 MiB, which servers do every few seconds.
 async fn is_loaded(admin: &Admin, region: &[u8]) {
-    eventually("the region's size is told", async || {
+    eventually("the region's size is reported", async || {
         let loads = admin.server_loads().await.ok()?;
         let mut regions = loads.iter().flat_map(|server| &server.regions);
         regions

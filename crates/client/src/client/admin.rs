@@ -534,10 +534,7 @@ impl Admin {
         method: &'static str,
         request: &M,
     ) -> Result<R> {
-        self.connection
-            .shared
-            .cluster
-            .call_master(method, CallKind::Read, request, self.deadline())
+        self.call_master(method, CallKind::Read, request, self.deadline())
             .await
     }
 
@@ -565,10 +562,7 @@ impl Admin {
         method: &'static str,
         request: &M,
     ) -> Result<R> {
-        self.connection
-            .shared
-            .cluster
-            .call_master(method, CallKind::Write, request, self.deadline())
+        self.call_master(method, CallKind::Write, request, self.deadline())
             .await
     }
 
@@ -579,11 +573,19 @@ impl Admin {
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
-        self.connection
-            .shared
-            .cluster
-            .call_master(method, CallKind::IdempotentWrite, request, deadline)
+        self.call_master(method, CallKind::IdempotentWrite, request, deadline)
             .await
+    }
+
+    async fn call_master<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        kind: CallKind,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<R> {
+        let cluster = &self.connection.shared.cluster;
+        cluster.call_master(method, kind, request, deadline).await
     }
 }
 
