@@ -92,7 +92,8 @@ impl Cluster {
         &self,
         server: &ServerName,
         service: ServiceKind,
-        (method, kind): (&'static str, CallKind),
+        method: &'static str,
+        kind: CallKind,
         request: &M,
         deadline: Instant,
     ) -> Result<R> {

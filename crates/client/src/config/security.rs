@@ -49,10 +49,10 @@ impl Protection {
 ///
 /// The Kerberos library of the system is loaded when the first connection opens: MIT's
 /// (`libgssapi-krb5-2` on Debian, `krb5-libs` on Fedora and Alpine, `krb5` of Homebrew on macOS) or
-/// Heimdal's. It reads `krb5.conf`,
-/// and the environment variables `KRB5_CONFIG`, `KRB5CCNAME`, `KRB5_CLIENT_KTNAME` and `KRB5_TRACE`. A ticket
-/// is requested for each connection that opens, so a renewed ticket is used. The ticket of the user
-/// is never delegated to servers. It also authenticates to ZooKeeper, if the quorum requires it.
+/// Heimdal's. It reads `krb5.conf`, and the environment variables `KRB5_CONFIG`, `KRB5CCNAME`,
+/// `KRB5_CLIENT_KTNAME` and `KRB5_TRACE`. A ticket is requested for each connection that opens, so a
+/// renewed ticket is used. The ticket of the user is never delegated to servers. It also authenticates to
+/// ZooKeeper, if the quorum requires it.
 ///
 /// # Example
 ///

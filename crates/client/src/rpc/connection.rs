@@ -147,7 +147,7 @@ impl RpcConnection {
             let task = Task(Arc::clone(&shared));
             async move {
                 let _lives = writer_lives;
-                if let Err(error) = write_requests(&task.0, (write_half, sealed), inbox, greeting).await {
+                if let Err(error) = write_requests(&task.0, write_half, sealed, inbox, greeting).await {
                     task.0.end(&Ending::Lost(Arc::new(error)));
                 }
             }
@@ -366,7 +366,8 @@ impl Drop for InFlight<'_> {
 
 async fn write_requests(
     shared: &Shared,
-    (mut socket, sealed): (WriteHalf<Box<dyn Io>>, bool),
+    mut socket: WriteHalf<Box<dyn Io>>,
+    sealed: bool,
     mut inbox: mpsc::Receiver<Outgoing>,
     greeting: Bytes,
 ) -> io::Result<()> {

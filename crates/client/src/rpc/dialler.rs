@@ -177,8 +177,8 @@ impl Dialler {
             cipher: None,
             attributes: &self.attributes,
         };
-        let sealed = self.seals;
         let start = |io, liveness, opening| {
+            let sealed = self.seals;
             let link = Link { io, sealed, liveness };
             RpcConnection::start(link, header.service, opening, self.max_frame_size)
         };

@@ -75,10 +75,19 @@ struct Line {
     number: u8,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Slot {
     Dialling(Dial),
     Connected(Arc<RpcConnection>),
+}
+
+impl Slot {
+    fn is_usable(&self) -> bool {
+        match self {
+            Self::Dialling(dial) => dial.is_running(),
+            Self::Connected(connection) => connection.is_open(),
+        }
+    }
 }
 
 /// How long the tasks of connections may take to release their sockets; they only have to be woken.
@@ -351,40 +360,40 @@ impl RpcClient {
     /// continues when any of them is dropped.
     async fn connection(self: &Arc<Self>, line: &mut Line) -> Result<Arc<RpcConnection>, CallError> {
         loop {
-            let dial = {
-                let mut pool = self.pool();
-                let Pool::Open(slots) = &mut *pool else {
-                    return Err(CallError::Closed);
-                };
-                if line.target.service == ServiceKind::Client && self.connections_per_server > 1 {
-                    let further = choose(slots, line, self.connections_per_server);
-                    if let Some(number) = further {
-                        let further = Line {
-                            number,
-                            ..line.clone()
-                        };
-                        slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
+            match self.slot(line)? {
+                Slot::Connected(connection) => return Ok(connection),
+                Slot::Dialling(dial) => {
+                    if let Ok(result) = timeout_at(dial.lost_at, dial.result).await {
+                        return result;
                     }
                 }
-                match slots.get(line) {
-                    Some(Slot::Connected(connection)) if connection.is_open() => {
-                        return Ok(Arc::clone(connection));
-                    }
-                    Some(Slot::Dialling(dial)) if dial.is_running() => dial.clone(),
-                    _ => {
-                        slots.retain(
-                            |_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()),
-                        );
-                        let dial = self.dial(line.clone());
-                        slots.insert(line.clone(), Slot::Dialling(dial.clone()));
-                        dial
-                    }
-                }
-            };
-            if let Ok(result) = timeout_at(dial.lost_at, dial.result).await {
-                return result;
             }
         }
+    }
+
+    /// Returns a usable slot of a line, and sets its number. Begins a dial if there is none.
+    fn slot(self: &Arc<Self>, line: &mut Line) -> Result<Slot, CallError> {
+        let mut pool = self.pool();
+        let Pool::Open(slots) = &mut *pool else {
+            return Err(CallError::Closed);
+        };
+        if line.target.service == ServiceKind::Client && self.connections_per_server > 1 {
+            let further = choose(slots, line, self.connections_per_server);
+            if let Some(number) = further {
+                let further = Line {
+                    number,
+                    ..line.clone()
+                };
+                slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
+            }
+        }
+        if let Some(slot) = slots.get(line).filter(|slot| slot.is_usable()) {
+            return Ok(slot.clone());
+        }
+        slots.retain(|_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()));
+        let slot = Slot::Dialling(self.dial(line.clone()));
+        slots.insert(line.clone(), slot.clone());
+        Ok(slot)
     }
 
     fn dial(self: &Arc<Self>, line: Line) -> Dial {

@@ -91,7 +91,8 @@ impl Admin {
             .call_server(
                 &master,
                 ServiceKind::Master,
-                ("StopMaster", CallKind::Write),
+                "StopMaster",
+                CallKind::Write,
                 &request,
                 deadline,
             )
@@ -184,13 +185,7 @@ impl Admin {
     ) -> Result<R> {
         let cluster = &self.connection.shared.cluster;
         cluster
-            .call_server(
-                server,
-                ServiceKind::Admin,
-                (method, kind),
-                request,
-                self.deadline(),
-            )
+            .call_server(server, ServiceKind::Admin, method, kind, request, self.deadline())
             .await
     }
 }
