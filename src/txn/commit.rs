@@ -4,7 +4,7 @@
 //! flight can be: each earlier attempt was either refused before it was applied, or answered that a
 //! condition does not hold, and was fenced off if it leaves a record.
 
-use std::{borrow::Cow, collections::HashMap, pin::pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashSet, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     admission::{Admission, Sharing},
+    deletions::DeletionMark,
     endpoint_request::{EndpointRequest, encode_mutations},
     gate::Gate,
     group_commit::{GroupCommit, Member, RowHash, SendRequest, VersionChange},
@@ -26,10 +27,10 @@ use super::{
     prepared::{Prepared, in_context},
     probe::{self, METHOD, SERVICE},
     proven_table::ProvenTable,
-    read::{self, Rows},
+    read::{self, Found, Newest, Rows},
     record::{SeenRecord, State},
     rule_reading,
-    sequence::{Sequence, Stamping, ToRead},
+    sequence::{GuardedRow, Sequence, ToRead},
     settle::{Claim, Fenced, Unsettled},
     without_endpoint,
 };
@@ -50,6 +51,8 @@ struct Attempt<'a> {
     conditions: Vec<pb::Condition>,
     /// The change of the partition's version, if the table has versions.
     version: Option<Increment>,
+    /// The server's clock must have passed this timestamp when the attempt is sent.
+    floor: u64,
 }
 
 /// The results of earlier reads and attempts.
@@ -281,41 +284,43 @@ impl Committer {
                 .is_none_or(|rows| rows.value_is_absent(condition));
             conditions.extend(condition::condition_messages(condition, absent));
         }
-        let (to_read, all_rows) = to_stamp(group, sequence);
+        let terms = self.table().terms();
+        let mut further = Vec::new();
+        let mut floor = 0;
+        let mut to_read = to_stamp(group, sequence);
         let as_they_are = sequence.mutations().filter(|_| to_read.is_empty());
         let mutations = if let Some(mutations) = as_they_are {
             Cow::Borrowed(mutations)
         } else {
+            let mark = DeletionMark::of(terms, &group.partition);
+            to_read.extend(mark.as_ref().map(DeletionMark::to_read));
             let newest = read::newest_timestamps(self.table(), &group.partition, to_read, deadline);
             let newest = Box::pin(newest).await?;
-            let stamped = sequence.stamp(newest.now, |row| match newest.by_row.get(row) {
-                Some(found) if all_rows => Stamping::Behind(found.newest),
-                Some(found) => Stamping::IfAhead(found.newest, &found.extent),
-                None => Stamping::Server,
-            })?;
+            let found = |row: &Bytes| newest.by_row.get(row);
+            let stamped = sequence.stamp(newest.past, |row| found(row).map(Found::seen))?;
             conditions.extend(
                 stamped
                     .guards
                     .iter()
                     .map(|cell| condition::absent_from(&cell.row, &cell.family, &cell.qualifier, cell.from)),
             );
-            for guard in &stamped.families {
-                let columns = newest.by_row.get(&guard.row).map(|found| &found.columns);
-                let deleted = columns
-                    .into_iter()
-                    .flatten()
-                    .filter(|(family, _)| guard.family.as_ref().is_none_or(|guarded| guarded == family));
-                conditions.extend(deleted.map(|(family, qualifier)| {
-                    condition::absent_from(&guard.row, family, qualifier, guard.from)
-                }));
+            conditions.extend(guards_of_rows(&stamped.rows, &newest));
+            if let Some(mark) = mark {
+                if stamped.ahead {
+                    let seen = found(&mark.row).map_or(0, |found| found.newest);
+                    conditions.push(mark.unchanged(seen));
+                }
+                if stamped.ahead || sequence.deletes() {
+                    further.extend(mark.change().map(Mutation::from));
+                }
             }
+            floor = stamped.floor;
             Cow::Owned(stamped.mutations)
         };
-        let version = match self.table().terms().partition_version && !mutations.is_empty() {
+        let version = match terms.partition_version && !mutations.is_empty() {
             true => partition_version::bump(self.table().environment(), &group.partition),
             false => None,
         };
-        let mut further = Vec::new();
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
             let changes = changes.map_err(|_| no_time_for_parts())??;
@@ -332,6 +337,7 @@ impl Committer {
             further,
             conditions,
             version,
+            floor,
         })
     }
 
@@ -392,6 +398,10 @@ impl SendRequest for Committer {
             false => call,
         };
         let gate = Gate::of_several(self.table(), &request.partitions, request.needs());
+        let gate = match request.has_mutations() {
+            true => gate.with_floor(request.floor),
+            false => gate,
+        };
         let answer = gate.call(&call, deadline).await?;
         read_answer(answer, request.is_conditional())
     }
@@ -435,37 +445,54 @@ impl Attempt<'_> {
             prepared.durability,
             prepared.claim.is_some(),
         )
+        .with_floor(self.floor)
     }
 }
 
-/// Returns what to stamp, and whether that is everything without a timestamp. It is for guarded
-/// transactions and for those that put over their own deletes. For all others it is the written
-/// cells that a condition names: a write to a cell that the caller has checked must be visible
-/// afterwards.
-fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> (Vec<ToRead>, bool) {
-    let all = group.guard_timestamps || sequence.replaces();
-    if !all && group.conditions.is_empty() {
-        return (Vec::new(), false);
-    }
-    let written = sequence.to_read();
-    if all {
-        return (written, true);
-    }
-    let mut conditions: HashMap<&Bytes, Vec<&Condition>> = HashMap::new();
+/// Returns what to read before the timestamps are decided: what deletes cover; of a guarded
+/// transaction all that it writes, of another one the cells that a condition names. A write to a cell
+/// that the caller has checked must be visible afterwards, whoever stamped the cell.
+fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> Vec<ToRead> {
+    let mut columns: HashSet<(&Bytes, &Bytes, &Bytes)> = HashSet::new();
+    // A filter reads the whole row.
+    let mut rows: HashSet<&Bytes> = HashSet::new();
     for condition in &group.conditions {
-        conditions.entry(condition.row()).or_default().push(condition);
+        match condition.column() {
+            Some((family, qualifier)) => {
+                columns.insert((condition.row(), family, qualifier));
+            }
+            None => {
+                rows.insert(condition.row());
+            }
+        }
     }
-    let named = written.into_iter().filter_map(|ToRead { row, extent }| {
-        let conditions = conditions.get(&row)?;
-        let columns: Option<Vec<_>> = conditions.iter().map(|condition| condition.column()).collect();
-        let extent = match columns {
-            Some(columns) => extent.only(columns)?,
-            // A filter reads the whole row.
-            None => extent,
-        };
-        Some(ToRead { row, extent })
-    });
-    (named.collect(), false)
+    sequence.to_read(|row, family, qualifier| {
+        group.guard_timestamps || columns.contains(&(row, family, qualifier)) || rows.contains(row)
+    })
+}
+
+/// Returns the conditions that rows and families have only the cells that were found.
+fn guards_of_rows<'a>(
+    guarded: &'a [GuardedRow],
+    newest: &'a Newest,
+) -> impl Iterator<Item = pb::Condition> + 'a {
+    let found = |guard: &'a GuardedRow| Some((guard, newest.by_row.get(&guard.row)?));
+    guarded.iter().filter_map(found).flat_map(|(guard, found)| {
+        let absent_from =
+            |((family, qualifier), from)| condition::absent_from(&guard.row, family, qualifier, from);
+        let columns = found.columns(guard.family.as_ref()).into_iter();
+        let mut conditions = Vec::new();
+        if found.has_cells {
+            conditions.push(condition::has_only_timestamps(&guard.row, found.timestamps()));
+            if found.is_ahead() {
+                // Two columns may then have one timestamp.
+                conditions.extend(columns.map(|(column, newest)| absent_from((column, newest + 1))));
+            }
+        } else {
+            conditions.extend(columns.map(|(column, _)| absent_from((column, guard.from))));
+        }
+        conditions
+    })
 }
 
 fn is_committed(seen: &SeenRecord) -> bool {
@@ -558,22 +585,4 @@ fn classify(error: Error, claim: Option<Claim>) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_answer_that_says_what_was_asked_proves_anything() {
-        let answer = |processed| pb::MutateRowsResponse { processed }.encode_to_vec().into();
-        assert!(read_answer(answer(None), false).unwrap() && read_answer(answer(Some(true)), false).unwrap());
-        assert!(read_answer(answer(Some(true)), true).unwrap());
-        assert!(!read_answer(answer(Some(false)), true).unwrap());
-        for (odd, conditional) in [
-            (answer(Some(false)), false),
-            (answer(None), true),
-            (Bytes::from_static(b"\xff\xff"), true),
-        ] {
-            let error = read_answer(odd, conditional).unwrap_err();
-            assert!(error.is_outcome_unknown(), "{error}");
-        }
-    }
-}
+mod tests;

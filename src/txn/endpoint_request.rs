@@ -27,6 +27,8 @@ pub(super) struct EndpointRequest {
     conditions: Bytes,
     /// Whether records are written, in which case the request may be sent again.
     pub(super) recorded: bool,
+    /// The server's clock must have passed this timestamp when the request is sent.
+    pub(super) floor: u64,
 }
 
 impl EndpointRequest {
@@ -47,7 +49,14 @@ impl EndpointRequest {
             mutations: encode_mutations(mutations, durability),
             conditions: conditions.encode_to_vec().into(),
             recorded,
+            floor: 0,
         }
+    }
+
+    /// Sets the timestamp that the server's clock must have passed when the request is sent.
+    pub(super) fn with_floor(mut self, floor: u64) -> Self {
+        self.floor = floor;
+        self
     }
 
     /// Concatenates requests that are all recorded or all not, and further encoded mutations.
@@ -63,6 +72,7 @@ impl EndpointRequest {
             mutations: concat(mutations.chain(further)),
             conditions: concat(requests.iter().map(|request| &request.conditions)),
             recorded: requests.iter().any(|request| request.recorded),
+            floor: requests.iter().map(|request| request.floor).max().unwrap_or(0),
         }
     }
 
@@ -87,6 +97,11 @@ impl EndpointRequest {
     /// Returns whether executing the request twice has the effect of executing it once.
     pub(super) fn is_idempotent(&self) -> bool {
         self.recorded || self.mutations.is_empty()
+    }
+
+    /// Returns whether it writes anything.
+    pub(super) fn has_mutations(&self) -> bool {
+        !self.mutations.is_empty()
     }
 
     /// Returns what its server must be proven to do.

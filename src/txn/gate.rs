@@ -2,7 +2,7 @@
 //!
 //! A call goes only to a region that contains the whole partition, only under a partition rule that
 //! was read since this opening of the region, and only to a server with proven capabilities for the
-//! call. A closed gate records what is missing, then reads the rule or proves the server, and
+//! call, whose clock has passed the timestamps that could hide its writes. A closed gate records what is missing, then reads the rule or proves the server, and
 //! repeats the call.
 
 use std::{
@@ -12,12 +12,19 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    Effect, EndpointCall, Error as ClientError, Get, Partition, Row,
+    Effect, EndpointCall, Error as ClientError, Get, Partition, Row, ServerName,
     low_level::{ActionAnswer, MultiCall, RegionGuard, ServingRegion, TableCalls, Verdict},
 };
 use tokio::time::Instant;
 
-use super::{proof, proven_table::ProvenTable, region_guard::cut, rule_reading, servers::Needs};
+use super::{
+    proof,
+    proven_table::ProvenTable,
+    region_floor::{self, Opening},
+    region_guard::cut,
+    rule_reading,
+    servers::Needs,
+};
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// Lets a call pass to the region of its partitions, or records what is missing.
@@ -26,6 +33,9 @@ pub(super) struct Gate<'a> {
     /// At least one. The servers of the first one's region are proven.
     partitions: &'a [Partition],
     needs: Needs,
+    /// The timestamp that the server's clock must have passed, beside the floor of the region; `None`
+    /// for calls that put nothing for which it matters.
+    floor: Option<u64>,
     closed: Mutex<Option<MissingPrecondition>>,
     /// The possible effect of attempts that the gate stopped later.
     effect: Effect,
@@ -37,6 +47,10 @@ enum MissingPrecondition {
     RuleUnread(Bytes, i64),
     /// These capabilities of the server are not proven.
     Unproven(Needs),
+    /// Nobody has looked for cells ahead of the server's clock since this opening of the region.
+    FloorUnknown(Opening),
+    /// The server's clock has perhaps not passed this timestamp yet.
+    Early(ServerName, u64),
 }
 
 impl<'a> Gate<'a> {
@@ -50,9 +64,17 @@ impl<'a> Gate<'a> {
             table,
             partitions,
             needs,
+            floor: None,
             closed: Mutex::default(),
             effect: Effect::None,
         }
+    }
+
+    /// Lets the call pass only when the server's clock has passed this timestamp, and those of all
+    /// cells that the region had when it was opened.
+    pub(super) fn with_floor(mut self, floor: u64) -> Self {
+        self.floor = Some(floor);
+        self
     }
 
     /// Calls the endpoint in the partition's region, once the gate is open.
@@ -120,8 +142,45 @@ impl<'a> Gate<'a> {
             Some(MissingPrecondition::Unproven(needs)) => {
                 proof::prove(self.table, &self.partitions[0], needs, deadline).await
             }
+            Some(MissingPrecondition::FloorUnknown(opening)) => {
+                region_floor::find(self.table, opening, deadline).await
+            }
+            Some(MissingPrecondition::Early(server, floor)) => {
+                proof::let_clock_pass(self.table, &self.partitions[0], &server, floor, deadline).await
+            }
         };
         opened.map_err(|error| error.with_effect(self.effect))
+    }
+
+    /// Returns why a call that is stamped by the server must not be sent yet.
+    fn too_early(&self, serving: ServingRegion<'_>, floor: u64) -> Option<MissingPrecondition> {
+        let (table, server) = (self.table, serving.server);
+        let now = table.servers().local_now();
+        let comparable = table.compares_clocks(&self.partitions[0]);
+        let of_region = match comparable {
+            true => table.floors().of(serving, now),
+            false => Some(0),
+        };
+        let floor = floor.max(of_region.unwrap_or(u64::MAX));
+        if region_floor::was_long_ago(floor, now) {
+            return None;
+        }
+        let clock = Needs {
+            clock: comparable,
+            ..Needs::default()
+        };
+        if let Some(lacking) = table.servers().lacking(server, clock) {
+            return Some(MissingPrecondition::Unproven(lacking));
+        }
+        if of_region.is_none() {
+            return Some(MissingPrecondition::FloorUnknown(Opening {
+                region: serving.region.clone(),
+                server: server.clone(),
+                sequence: serving.opening,
+            }));
+        }
+        let has_passed = table.servers().time_at(server).earliest > floor;
+        (!has_passed).then(|| MissingPrecondition::Early(server.clone(), floor))
     }
 
     fn stop(&self, why: MissingPrecondition) -> Verdict {
@@ -139,6 +198,7 @@ impl RegionGuard for Gate<'_> {
             region,
             server,
             opening,
+            ..
         } = serving;
         if let Some(partition) = self.partitions.iter().find(|one| !one.is_whole_in(region)) {
             return Verdict::LookAgain(cut(partition, &region.range_text()));
@@ -146,9 +206,10 @@ impl RegionGuard for Gate<'_> {
         if !self.table.watch().covers(&region.name, opening) {
             return self.stop(MissingPrecondition::RuleUnread(region.name.clone(), opening));
         }
-        match self.table.servers().lacking(server, self.needs) {
-            Some(lacking) => self.stop(MissingPrecondition::Unproven(lacking)),
-            None => Verdict::Pass,
+        if let Some(lacking) = self.table.servers().lacking(server, self.needs) {
+            return self.stop(MissingPrecondition::Unproven(lacking));
         }
+        let too_early = self.floor.and_then(|floor| self.too_early(serving, floor));
+        too_early.map_or(Verdict::Pass, |why| self.stop(why))
     }
 }

@@ -22,9 +22,9 @@
 //! | `gate` | passes a call to a region once all that the call relies on is proven |
 //! | `proof` `probe` | proves what a call relies on, with calls that change no user data |
 //! | `rule_reading` `rule_watch` | rereads the partition rule as it ages |
-//! | `region_guard` | decides which region a call may go to |
+//! | `region_guard` `region_floor` | decides which region a call may go to, and when |
 //! | `proven_table` `terms` `servers` | a table, its properties, and the proven capabilities of its servers |
-//! | `part` `partition_version` | additions of higher layers to a transaction, and the version cell |
+//! | `part` `partition_version` `deletions` | additions of higher layers to a transaction, the version cell, the deletion mark |
 //!
 //! # Guarantees
 //!
@@ -55,6 +55,7 @@
 mod admission;
 mod batch;
 mod commit;
+mod deletions;
 mod digest;
 mod endpoint_request;
 mod gate;
@@ -72,6 +73,7 @@ mod proof;
 mod proven_table;
 mod read;
 mod record;
+mod region_floor;
 mod region_guard;
 mod rule_reading;
 mod rule_watch;

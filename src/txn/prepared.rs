@@ -57,13 +57,13 @@ impl<'a> Prepared<'a> {
     }
 
     /// Returns whether the group has no conditions but that on its record, and so may share a call
-    /// with others.
+    /// with others. A delete has conditions on what it deletes.
     pub(super) fn may_share(&self) -> bool {
         let group = self.group;
         group.conditions.is_empty()
             && group.parts.is_empty()
             && !group.guard_timestamps
-            && !self.sequence.replaces()
+            && !self.sequence.deletes()
     }
 
     /// Returns the claim on a record whose id the caller chose, so that there may be a record.

@@ -9,11 +9,11 @@ use hbase_client::{
     Durability, Effect, Get, Increment, Partition, Put, ServerName,
     low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, TableCalls},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     probe,
-    proven_table::ProvenTable,
+    proven_table::{ProvenTable, clock_row},
     record::{self, TransactionId},
     region_guard::VisitedServers,
     servers::{self, Needs},
@@ -22,6 +22,8 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;
+/// How old a comparison may be to tell whether a clock has passed a timestamp: clocks drift apart.
+const PRECISE: Duration = Duration::from_secs(1);
 /// How long the cell that shows a server's time is kept.
 const CLOCK_TTL: Duration = Duration::from_secs(60);
 /// How long the rows of a test are kept.
@@ -77,38 +79,87 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
     }
 }
 
-/// Returns the time in milliseconds since 1970 by the clock of a partition's server, after
-/// comparing the clocks unless that was done recently. On a table without a record family, returns
-/// this machine's time.
-pub(super) async fn time_at(
+/// Returns the latest timestamp in milliseconds since 1970 that is certainly in the past of the clock
+/// of a partition's server. Compares the clocks first unless that was done recently enough to tell
+/// whether the clock has passed this timestamp. Where clocks can't be compared, they are assumed to
+/// differ by up to a second.
+pub(super) async fn past_at(
     table: &ProvenTable,
     partition: &Partition,
     server: &ServerName,
+    timestamp: u64,
     deadline: Instant,
 ) -> Result<u64> {
-    if table.terms().replay_window.is_some() && !table.servers().has_compared_clock(server) {
-        let compared = compare_clocks(table, partition, deadline).await;
-        // It may have written its own cell, and nothing of the caller.
-        compared.map_err(|error| error.with_effect(Effect::None))?;
+    if table.compares_clocks(partition) {
+        let needed = match table.servers().time_at(server).past() < timestamp {
+            true => PRECISE,
+            false => Duration::MAX,
+        };
+        if table.servers().clock_age(server).is_none_or(|age| age > needed) {
+            compare_clocks(table, partition, deadline).await?;
+        }
     }
-    Ok(table.servers().now_at(server))
+    Ok(table.servers().time_at(server).past())
 }
 
-/// Lets the server stamp a cell in the record family, and reads the timestamp.
+/// Waits until the clock of a partition's server has passed a timestamp, or learns that it has. The
+/// caller checks again.
+///
+/// # Errors
+///
+/// Returns [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) at once if that is later than the
+/// deadline.
+pub(super) async fn let_clock_pass(
+    table: &ProvenTable,
+    partition: &Partition,
+    server: &ServerName,
+    timestamp: u64,
+    deadline: Instant,
+) -> Result<()> {
+    let servers = table.servers();
+    let is_stale = servers.clock_age(server).is_none_or(|age| age > PRECISE);
+    if is_stale && table.compares_clocks(partition) {
+        return compare_clocks(table, partition, deadline).await;
+    }
+    let behind = (timestamp + 1).saturating_sub(servers.time_at(server).earliest);
+    let passed_at = Instant::now() + Duration::from_millis(behind);
+    if passed_at >= deadline {
+        return Err(Error::new(
+            ClientErrorKind::DeadlineExceeded,
+            format!(
+                "the clock of the region server is up to {behind} ms behind a cell of the region that could hide what is written"
+            ),
+        )
+        .with_retryable(true)
+        .with_hint("set the clocks right, with NTP say")
+        .at_server(&server.address()));
+    }
+    sleep_until(passed_at).await;
+    Ok(())
+}
+
+/// Lets the server stamp a cell in the record family, and reads the timestamp. An error has no effect:
+/// it may have written its own cell, and nothing of the caller.
 async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
-    let Some(row) = partition.reserved_row(b"clock") else {
+    let compared = compare_clocks_once(table, partition, deadline).await;
+    compared.map_err(|error| error.with_effect(Effect::None))
+}
+
+async fn compare_clocks_once(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
+    let Some(row) = clock_row(partition) else {
         return Ok(());
     };
     let environment = table.environment();
     let mut hidden = None;
     for _ in 0..CLOCK_TRIES {
         let visited = VisitedServers::of(partition);
+        let asked = Instant::now();
         let before = servers::millis(environment.wall_clock());
         let shown = stamp_and_read(table, row.clone(), &visited, deadline).await?;
         let after = servers::millis(environment.wall_clock());
         let server = visited.into_answering()?;
         match shown {
-            Some(shown) => return table.servers().compare_clock(server, before, shown, after),
+            Some(shown) => return table.servers().compare_clock(server, asked, before, shown, after),
             None => hidden = Some(server),
         }
     }

@@ -5,9 +5,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use hbase_client::{Environment, Table, TableName};
+use bytes::Bytes;
+use hbase_client::{Environment, Partition, Table, TableName};
 
-use super::{rule_watch::RuleWatch, servers::Servers, terms::Terms};
+use super::{region_floor::RegionFloors, rule_watch::RuleWatch, servers::Servers, terms::Terms};
 
 /// A table opened for transactions. Cheap to clone.
 #[derive(Clone)]
@@ -16,11 +17,17 @@ pub(super) struct ProvenTable {
     proof: Arc<Proof>,
 }
 
+/// Returns the row in which clocks are compared, or `None` if the partition has no such row.
+pub(super) fn clock_row(partition: &Partition) -> Option<Bytes> {
+    partition.reserved_row(b"clock")
+}
+
 /// The facts that opening the table has proven, and the state that keeps them valid.
 struct Proof {
     terms: Terms,
     watch: RuleWatch,
     servers: Servers,
+    floors: RegionFloors,
 }
 
 impl ProvenTable {
@@ -32,6 +39,7 @@ impl ProvenTable {
                 terms,
                 watch,
                 servers,
+                floors: RegionFloors::default(),
             }),
         }
     }
@@ -66,6 +74,15 @@ impl ProvenTable {
 
     pub(super) fn servers(&self) -> &Servers {
         &self.proof.servers
+    }
+
+    pub(super) fn floors(&self) -> &RegionFloors {
+        &self.proof.floors
+    }
+
+    /// Returns whether clocks can be compared with the server of a partition.
+    pub(super) fn compares_clocks(&self, partition: &Partition) -> bool {
+        self.terms().replay_window.is_some() && clock_row(partition).is_some()
     }
 
     /// Returns a weak reference, for a task that must not keep the table open.

@@ -1,30 +1,29 @@
 //! The reads of a commit: the rows of its conditions, and timestamps that could hide its writes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use hbase_client::{
-    Cell, CellKind, Condition, Partition, Row, Scan,
+    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan, TimeRange,
     low_level::{AtOnce, RegionGuard, ScanParts, TableCalls},
 };
 use tokio::time::Instant;
 
 use super::{
     plan::Group,
-    proof::time_at,
+    proof,
     proven_table::ProvenTable,
     region_guard::{VisitedServers, WholePartition},
-    sequence::{Extent, ToRead},
-    terms::Terms,
+    sequence::{Extent, Seen, ToRead, Version, is_ahead},
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// The maximum number of bytes read for one transaction.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The maximum number of found columns of a row. Each may become a condition, which is a read by the
-/// server.
-const MAX_COLUMNS: usize = 1_000;
+/// The maximum number of cells of a row that a transaction deletes. Their timestamps are part of a
+/// condition.
+const MAX_CELLS: usize = 100_000;
 
 /// Rows at one point in time.
 #[derive(Debug)]
@@ -33,19 +32,62 @@ pub(super) struct Rows(BTreeMap<Bytes, Row>);
 /// The newest timestamps in the extents that a transaction writes.
 #[derive(Debug)]
 pub(super) struct Newest {
-    /// The time of the region's server, in milliseconds since 1970.
-    pub(super) now: u64,
+    /// The latest timestamp that is certainly in the past of the server's clock, in milliseconds
+    /// since 1970.
+    pub(super) past: u64,
     pub(super) by_row: HashMap<Bytes, Found>,
 }
 
-/// The cells and delete markers that were found in an extent of a row.
+/// The cells and delete markers that were found in a row.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) extent: Extent,
-    /// The newest timestamp, or 0 if nothing was found.
+    /// The newest timestamp in the extent, or in the row if the extent has a whole family; 0 if nothing
+    /// was found.
     pub(super) newest: u64,
-    /// Family and qualifier of all cells, at most [`MAX_COLUMNS`].
-    pub(super) columns: BTreeSet<(Bytes, Bytes)>,
+    /// The newest cells of the row, including deleted ones, if the extent has a whole family.
+    cells: Vec<Cell>,
+    /// Whether any of these cells is not deleted.
+    pub(super) has_cells: bool,
+    /// The newest timestamp that is not [ahead](is_ahead), if anything is ahead.
+    near: u64,
+    /// The versions of the row that are ahead.
+    ahead: Vec<Version>,
+}
+
+impl Found {
+    pub(super) fn seen(&self) -> Seen<'_> {
+        Seen {
+            newest: self.newest,
+            extent: &self.extent,
+            near: self.near,
+            ahead: &self.ahead,
+        }
+    }
+
+    /// Returns the timestamps of the row's newest cells.
+    pub(super) fn timestamps(&self) -> BTreeSet<u64> {
+        self.cells.iter().map(|cell| cell.timestamp).collect()
+    }
+
+    /// Returns whether anything of the row is so far ahead of the server's clock that no call waits
+    /// for it.
+    pub(super) fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Returns family and qualifier of the columns of a family, or of the row, each with the
+    /// timestamp of its newest cell.
+    pub(super) fn columns(&self, family: Option<&Bytes>) -> BTreeMap<(&Bytes, &Bytes), u64> {
+        let mut columns = BTreeMap::new();
+        for cell in &self.cells {
+            if family.is_none_or(|family| *family == cell.family) {
+                let newest: &mut u64 = columns.entry((&cell.family, &cell.qualifier)).or_default();
+                *newest = cell.timestamp.max(*newest);
+            }
+        }
+        columns
+    }
 }
 
 impl Rows {
@@ -64,16 +106,15 @@ impl Rows {
 }
 
 impl Extent {
-    /// Returns whether a cell or delete marker is in the extent, or hides cells in it.
+    /// Returns whether a cell or delete marker is in one of the columns, or hides cells in it.
     fn has(&self, cell: &Cell) -> bool {
-        let Self::Parts { families, columns } = self else {
+        let Self::Parts { columns, .. } = self else {
             return true;
         };
         let of_family = is_of_family(cell);
-        families.contains(&cell.family)
-            || columns.iter().any(|(family, qualifier)| {
-                *family == cell.family && (of_family || *qualifier == cell.qualifier)
-            })
+        columns
+            .iter()
+            .any(|(family, qualifier)| *family == cell.family && (of_family || *qualifier == cell.qualifier))
     }
 }
 
@@ -108,8 +149,61 @@ pub(super) async fn rows_of_conditions(
         .map(Rows)
 }
 
+/// The delete markers of a row.
+#[derive(Default)]
+struct Markers<'a> {
+    /// For each family, the newest timestamp up to which cells are deleted.
+    families: HashMap<&'a Bytes, u64>,
+    columns: HashMap<(&'a Bytes, &'a Bytes), u64>,
+    versions_of_families: HashSet<(&'a Bytes, u64)>,
+    versions: HashSet<(&'a Bytes, &'a Bytes, u64)>,
+}
+
+impl<'a> Markers<'a> {
+    fn of(row: &'a [Cell]) -> Self {
+        let mut markers = Self::default();
+        for cell in row {
+            let (family, qualifier, timestamp) = (&cell.family, &cell.qualifier, cell.timestamp);
+            match cell.kind {
+                CellKind::DeleteFamily => {
+                    let newest = markers.families.entry(family).or_default();
+                    *newest = timestamp.max(*newest);
+                }
+                CellKind::DeleteColumn => {
+                    let newest = markers.columns.entry((family, qualifier)).or_default();
+                    *newest = timestamp.max(*newest);
+                }
+                CellKind::DeleteFamilyVersion => {
+                    markers.versions_of_families.insert((family, timestamp));
+                }
+                CellKind::Delete => {
+                    markers.versions.insert((family, qualifier, timestamp));
+                }
+                _ => {}
+            }
+        }
+        markers
+    }
+
+    fn hide(&self, cell: &Cell) -> bool {
+        let (family, qualifier, timestamp) = (&cell.family, &cell.qualifier, cell.timestamp);
+        let up_to = self
+            .families
+            .get(family)
+            .max(self.columns.get(&(family, qualifier)));
+        up_to.is_some_and(|up_to| *up_to >= timestamp)
+            || self.versions_of_families.contains(&(family, timestamp))
+            || self.versions.contains(&(family, qualifier, timestamp))
+    }
+}
+
 /// Reads the newest timestamp in each of these extents: of any version, and of any delete marker. A
 /// marker hides older puts, and other reads do not return it.
+///
+/// # Errors
+///
+/// Returns [`LimitExceeded`](ClientErrorKind::LimitExceeded) if a row of which a family is deleted has
+/// too many cells.
 pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
@@ -121,52 +215,119 @@ pub(super) async fn newest_timestamps(
         .map(|ToRead { row, extent }| (row, extent))
         .collect();
     // A raw scan takes families, but not columns.
-    let scan = families_of(table.terms(), extents.values())
+    let scan = families_of(extents.values())
         .into_iter()
-        .fold(Scan::new().raw(), Scan::family);
+        .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
     let rows = extents.keys().cloned().collect();
     let visited = VisitedServers::of(partition);
-    let found = rows_at_once(table, &visited, rows, scan, deadline).await?;
-    let now = match visited.into_last() {
-        Some(server) => time_at(table, partition, &server, deadline).await?,
-        // Nothing had to be read, so nothing is stamped.
-        None => 0,
-    };
+    let mut found = rows_at_once(table, &visited, rows, scan, deadline).await?;
     let found_in = |(row, extent): (Bytes, Extent)| {
-        let cells = found.get(&row).map(Row::cells).unwrap_or_default();
-        let cells = || cells.iter().filter(|cell| extent.has(cell));
-        let newest = cells().map(|cell| cell.timestamp).max().unwrap_or(0);
-        let mut columns = BTreeSet::new();
-        for cell in cells().filter(|cell| !is_of_family(cell)) {
-            if columns.len() == MAX_COLUMNS {
-                break;
-            }
-            columns.insert((cell.family.clone(), cell.qualifier.clone()));
+        let cells = found.remove(&row).map(Row::into_cells).unwrap_or_default();
+        // That a family is unchanged is checked with the rest of the row.
+        let in_extent = cells
+            .iter()
+            .filter(|cell| extent.has_families() || extent.has(cell));
+        let newest = in_extent.map(|cell| cell.timestamp).max().unwrap_or(0);
+        let (mut values, mut has_cells) = (Vec::new(), false);
+        if extent.has_families() {
+            let markers = Markers::of(&cells);
+            let is_value = |cell: &&Cell| cell.kind == CellKind::Put;
+            has_cells = cells.iter().filter(is_value).any(|cell| !markers.hide(cell));
+            values = cells.iter().filter(is_value).cloned().collect();
+        }
+        if values.len() > MAX_CELLS {
+            let cells = values.len();
+            return Err(too_many_cells(cells).at_row(&BytesBinary(&row)));
         }
         let found = Found {
             extent,
             newest,
-            columns,
+            cells: values,
+            has_cells,
+            near: 0,
+            ahead: Vec::new(),
         };
-        (row, found)
+        Ok((row, found))
     };
-    Ok(Newest {
-        now,
-        by_row: extents.into_iter().map(found_in).collect(),
-    })
+    let mut by_row: HashMap<_, _> = extents.into_iter().map(found_in).collect::<Result<_>>()?;
+    let newest = by_row
+        .values()
+        .map(|found: &Found| found.newest)
+        .max()
+        .unwrap_or(0);
+    let past = match visited.into_last() {
+        Some(server) => proof::past_at(table, partition, &server, newest, deadline).await?,
+        // Nothing had to be read, so nothing is stamped.
+        None => 0,
+    };
+    let mut rows: Vec<_> = by_row
+        .iter_mut()
+        .filter(|(_, found)| is_ahead(found.newest, past))
+        .collect();
+    if !rows.is_empty() {
+        rows.sort_unstable_by_key(|(row, _)| *row);
+        read_ahead(table, partition, rows, past, deadline).await?;
+    }
+    Ok(Newest { past, by_row })
 }
 
-fn families_of<'a>(terms: &Terms, extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes> {
+/// Reads all versions after the clock of the partition's server, in these rows. Versions that were added since the rows were first read are noticed by the conditions.
+async fn read_ahead(
+    table: &ProvenTable,
+    partition: &Partition,
+    found: Vec<(&Bytes, &mut Found)>,
+    past: u64,
+    deadline: Instant,
+) -> Result<()> {
+    let range = TimeRange {
+        from: past + 1,
+        to: i64::MAX as u64,
+    };
+    let scan = Scan::new()
+        .raw()
+        .versions(i32::MAX as u32)
+        .time_range(range)
+        .filter(ReadFilter::key_only());
+    let rows = found.iter().map(|(row, _)| (*row).clone()).collect();
+    let mut read = rows_at_once(table, &WholePartition(partition), rows, scan, deadline).await?;
+    for (row, found) in found {
+        let cells = read.remove(row).map(Row::into_cells).unwrap_or_default();
+        if cells.len() > MAX_CELLS {
+            return Err(too_many_cells(cells.len()).at_row(&BytesBinary(row)));
+        }
+        let (ahead, near): (Vec<_>, Vec<_>) =
+            cells.into_iter().partition(|cell| is_ahead(cell.timestamp, past));
+        found.near = near.iter().map(|cell| cell.timestamp).max().unwrap_or(0);
+        let values = ahead.into_iter().filter(|cell| cell.kind == CellKind::Put);
+        found.ahead = values
+            .map(|cell| Version {
+                family: cell.family,
+                qualifier: cell.qualifier,
+                timestamp: cell.timestamp,
+            })
+            .collect();
+    }
+    Ok(())
+}
+
+fn too_many_cells(cells: usize) -> Error {
+    Error::new(
+        ClientErrorKind::LimitExceeded,
+        format!("a row that the transaction deletes has {cells} cells, more than {MAX_CELLS}"),
+    )
+    .with_hint("delete its columns in several transactions")
+}
+
+/// Returns the families to read, none for all: whether a whole family is unchanged is checked with
+/// the rest of its row.
+fn families_of<'a>(extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes> {
     let mut all = BTreeSet::new();
     for extent in extents {
         match extent {
-            Extent::Row => {
-                all.extend(terms.user_families().cloned());
-            }
-            Extent::Parts { families, columns } => {
-                all.extend(families.iter().cloned());
+            Extent::Parts { families, columns } if families.is_empty() => {
                 all.extend(columns.iter().map(|(family, _)| family.clone()));
             }
+            _ => return BTreeSet::new(),
         }
     }
     all

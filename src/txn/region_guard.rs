@@ -114,6 +114,7 @@ mod tests {
                     region: &region,
                     server: &server(*start_code),
                     opening: 1,
+                    opened_at: None,
                 });
             }
             assert_eq!(visited.into_only(), only.map(server), "{start_codes:?}");

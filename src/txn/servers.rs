@@ -19,6 +19,11 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) const MAX_SKEW: Duration = Duration::from_secs(60);
 /// How long a comparison of clocks is valid: clocks drift, and machines are suspended.
 const CLOCK_AGE: Duration = Duration::from_secs(600);
+/// One millisecond in this many is how much two clocks may drift apart: NTP slews a clock by up to
+/// 0.5 ms a second.
+const DRIFT: u64 = 1_000;
+/// How far the clocks of client and server may differ where they can't be compared.
+const ASSUMED_SKEW: u64 = 1_000;
 
 /// The capabilities that a call needs of its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,14 +52,44 @@ struct ServerProofs {
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// How far the server's clock is ahead of this machine's, in milliseconds; negative if behind.
-    ahead: i64,
+    /// The time that the server's clock showed at some moment from `asked` to `compared`, in
+    /// milliseconds since 1970.
+    shown: u64,
+    asked: Instant,
     compared: Instant,
 }
 
 impl Clock {
     fn is_recent(&self) -> bool {
         self.compared.elapsed() <= CLOCK_AGE
+    }
+
+    /// Returns a time that the server's clock has reached by now.
+    fn earliest_now(&self) -> u64 {
+        let elapsed = whole_millis(self.compared.elapsed());
+        self.shown + elapsed - elapsed.div_ceil(DRIFT)
+    }
+
+    /// Returns a time that the server's clock has not passed yet.
+    fn latest_now(&self) -> u64 {
+        let elapsed = whole_millis(self.asked.elapsed()) + 1;
+        self.shown + elapsed + elapsed.div_ceil(DRIFT)
+    }
+}
+
+/// Bounds of the time that a server's clock shows at one moment, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServerTime {
+    /// A time that the clock has reached.
+    pub(super) earliest: u64,
+    /// A time that the clock has not passed.
+    pub(super) latest: u64,
+}
+
+impl ServerTime {
+    /// Returns the latest timestamp that is certainly in the past.
+    pub(super) fn past(self) -> u64 {
+        self.earliest.saturating_sub(1)
     }
 }
 
@@ -101,7 +136,7 @@ impl Servers {
     }
 
     /// Records the time that a server's clock showed between two times of this machine's clock, all
-    /// in milliseconds since 1970.
+    /// in milliseconds since 1970. `asked` is the moment of the first one.
     ///
     /// # Errors
     ///
@@ -109,6 +144,7 @@ impl Servers {
     pub(super) fn compare_clock(
         &self,
         server: ServerName,
+        asked: Instant,
         before: u64,
         shown: u64,
         after: u64,
@@ -133,42 +169,51 @@ impl Servers {
             .at_server(&server.address()));
         }
         let clock = Clock {
-            ahead,
+            shown,
+            asked,
             compared: Instant::now(),
         };
         self.learn(server, |known| known.clock = Some(clock));
         Ok(())
     }
 
-    /// Returns whether the clock of a server was compared recently.
-    pub(super) fn has_compared_clock(&self, server: &ServerName) -> bool {
-        self.recent_clock(server).is_some()
+    /// Returns how long ago the clock of a server was compared, or `None` if it was not, recently.
+    pub(super) fn clock_age(&self, server: &ServerName) -> Option<Duration> {
+        self.recent_clock(server).map(|clock| clock.compared.elapsed())
     }
 
     fn recent_clock(&self, server: &ServerName) -> Option<Clock> {
         self.known().get(server).and_then(ServerProofs::recent_clock)
     }
 
-    /// Returns the time of a server in milliseconds since 1970, or this machine's time if the
-    /// clocks were not compared recently.
-    pub(super) fn now_at(&self, server: &ServerName) -> u64 {
-        let ahead = self.recent_clock(server).map_or(0, |clock| clock.ahead);
-        self.local_now().saturating_add_signed(ahead)
+    /// Returns the bounds of a server's time. If the clocks were not compared recently, they are
+    /// assumed to differ by up to a second.
+    pub(super) fn time_at(&self, server: &ServerName) -> ServerTime {
+        match self.recent_clock(server) {
+            Some(clock) => ServerTime {
+                earliest: clock.earliest_now(),
+                latest: clock.latest_now(),
+            },
+            None => ServerTime {
+                earliest: self.local_now().saturating_sub(ASSUMED_SKEW),
+                latest: self.local_now().saturating_add(ASSUMED_SKEW),
+            },
+        }
     }
 
-    /// Returns the latest time in milliseconds since 1970 among the servers whose clocks were
-    /// compared recently, or this machine's time if there is none.
+    /// Returns a time in milliseconds since 1970 that no clock has passed of the servers whose
+    /// clocks were compared recently, or this machine's time if there is none.
     pub(super) fn latest_now(&self) -> u64 {
-        let ahead = self
-            .known()
+        self.known()
             .values()
             .filter_map(ServerProofs::recent_clock)
-            .map(|clock| clock.ahead)
-            .max();
-        self.local_now().saturating_add_signed(ahead.unwrap_or(0))
+            .map(|clock| clock.latest_now())
+            .max()
+            .unwrap_or_else(|| self.local_now())
     }
 
-    fn local_now(&self) -> u64 {
+    /// Returns this machine's time in milliseconds since 1970.
+    pub(super) fn local_now(&self) -> u64 {
         millis(self.environment.wall_clock())
     }
 }
@@ -177,6 +222,10 @@ impl Servers {
 pub(super) fn millis(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
 fn millis_between(earlier: u64, later: u64) -> i64 {
@@ -223,7 +272,9 @@ mod tests {
             clock: true,
             ..Needs::default()
         };
-        servers.compare_clock(server(1), 1_000, 1_005, 1_010).unwrap();
+        servers
+            .compare_clock(server(1), Instant::now(), 1_000, 1_005, 1_010)
+            .unwrap();
         assert_eq!(servers.lacking(&server(1), clock), None);
         tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
         assert_eq!(servers.lacking(&server(1), clock), Some(clock));
@@ -232,13 +283,15 @@ mod tests {
     #[test]
     fn clocks_too_far_apart_are_refused_in_both_directions() {
         let servers = Servers::new(Arc::new(Fixed));
-        let (before, after) = (1_000_000, 1_000_010);
+        let (asked, before, after) = (Instant::now(), 1_000_000, 1_000_010);
         for shown in [before - 60_000, after + 60_000] {
-            servers.compare_clock(server(1), before, shown, after).unwrap();
+            servers
+                .compare_clock(server(1), asked, before, shown, after)
+                .unwrap();
         }
         for (shown, word) in [(before - 60_001, "behind"), (after + 60_001, "ahead")] {
             let error = servers
-                .compare_clock(server(1), before, shown, after)
+                .compare_clock(server(1), asked, before, shown, after)
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ClockSkew);
             assert!(error.to_string().contains(word), "{error}");
@@ -248,22 +301,55 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn clock_that_was_compared_long_ago_is_ignored() {
         let servers = Servers::new(Arc::new(Fixed));
-        servers.compare_clock(server(1), 10_000, 40_000, 10_000).unwrap();
+        servers
+            .compare_clock(server(1), Instant::now(), 10_000, 40_000, 10_000)
+            .unwrap();
         tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
-        assert!(!servers.has_compared_clock(&server(1)));
-        servers.compare_clock(server(2), 10_000, 10_000, 10_000).unwrap();
-        assert_eq!(servers.latest_now(), WALL_CLOCK);
-        assert_eq!(servers.now_at(&server(1)), WALL_CLOCK);
+        assert_eq!(servers.clock_age(&server(1)), None);
+        servers
+            .compare_clock(server(2), Instant::now(), 10_000, 10_000, 10_000)
+            .unwrap();
+        assert_eq!(servers.latest_now(), 10_000 + 1 + 1);
+        let assumed = ServerTime {
+            earliest: WALL_CLOCK - ASSUMED_SKEW,
+            latest: WALL_CLOCK + ASSUMED_SKEW,
+        };
+        assert_eq!(servers.time_at(&server(1)), assumed);
     }
 
-    #[test]
-    fn each_server_has_a_time_of_its_own() {
+    #[tokio::test(start_paused = true)]
+    async fn bounds_of_a_servers_time_hold_whenever_it_was_shown_during_the_call() {
         let servers = Servers::new(Arc::new(Fixed));
-        servers.compare_clock(server(1), 10_000, 5_000, 10_000).unwrap();
-        servers.compare_clock(server(2), 10_000, 40_000, 10_000).unwrap();
-        assert_eq!(servers.now_at(&server(1)), WALL_CLOCK - 5_000);
-        assert_eq!(servers.now_at(&server(2)), WALL_CLOCK + 30_000);
-        assert_eq!(servers.now_at(&server(3)), WALL_CLOCK);
-        assert_eq!(servers.latest_now(), WALL_CLOCK + 30_000);
+        let call = Duration::from_millis(11_000);
+        for (number, shown_after) in [(1, 0), (2, 5_000), (3, 11_000)] {
+            let asked = Instant::now();
+            // The server's clock is at 0 when the call begins.
+            tokio::time::advance(call).await;
+            let (before, after) = (20_000, 31_000);
+            servers
+                .compare_clock(server(number), asked, before, shown_after, after)
+                .unwrap();
+            for _ in 0..3 {
+                let now = whole_millis(asked.elapsed());
+                let time = servers.time_at(&server(number));
+                assert!(time.earliest <= now && now <= time.latest, "{now} in {time:?}");
+                tokio::time::advance(Duration::from_secs(100)).await;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_server_has_a_time_of_its_own() {
+        let servers = Servers::new(Arc::new(Fixed));
+        let asked = Instant::now();
+        servers
+            .compare_clock(server(1), asked, 10_000, 5_000, 10_000)
+            .unwrap();
+        servers
+            .compare_clock(server(2), asked, 10_000, 40_000, 10_000)
+            .unwrap();
+        assert_eq!(servers.time_at(&server(1)).earliest, 5_000);
+        assert_eq!(servers.time_at(&server(2)).earliest, 40_000);
+        assert_eq!(servers.latest_now(), 40_000 + 1 + 1);
     }
 }

@@ -1,33 +1,32 @@
 //! Timestamps that make a folded transaction visible, and the conditions under which they do.
 //!
-//! S is the newest timestamp found in a row, of a cell or a delete marker. `now` is the client's
-//! estimate of the server's time. T = max(now, S + 1).
+//! **The rule.** Cells are stamped by the server, and a delete marker lies in the past: the server's
+//! clock has passed its timestamp before the call is sent. So a marker of this library hides no
+//! write that the server stamps afterwards, however long that write was under way. No condition sees
+//! a delete marker, so nothing else could.
 //!
-//! | operation | timestamp | condition |
-//! |---|---|---|
-//! | a put | T: above everything found | nothing at T or later |
-//! | a delete of a column | S: hides everything found, and nothing that others put later, even in the same millisecond | nothing at S + 1 or later |
-//! | a delete of a family or the row | S; by the server if nothing was found | nothing at S + 1 or later in the columns that were found |
-//! | an increment, an append | by the server, after the old cell; T if there is no old cell and a marker stamped ahead could hide the new one | none is needed |
-//! | a delete with a put over it | T - 1: below the put, above everything found | nothing at T or later, for columns |
+//! S is the newest timestamp found in what a row's operations write, of a cell or a delete marker. P
+//! is the latest timestamp that is certainly in the past. Usually S is at most a moment after P:
 //!
-//! A given timestamp is kept. The result does not depend on the accuracy of `now`, as long as it is
-//! less than an hour wrong: what was found is compared with S. If `now` is ahead, the cells are
-//! stamped ahead.
+//! | operation | timestamp | sent after the server's clock has passed | condition |
+//! |---|---|---|---|
+//! | a put | the server's | S | nothing at S + 1 or later |
+//! | an increment, an append | the server's, after the old cell | S | none is needed |
+//! | a delete of a column | M = max(S, P) | M | nothing at M + 1 or later |
+//! | a delete of a family or the row | M | M | the row has only the cells found; if it had none, nothing at M + 1 or later in the columns found |
 //!
-//! No condition sees a delete marker. If another client writes one at T or later between the read
-//! and the commit, it hides the put, as if that delete had come last.
+//! A given timestamp is kept.
 //!
-//! A write to a cell that one of its conditions names is stamped only where the server's clock may
-//! be behind S ([`Stamping::IfAhead`]). Elsewhere the server stamps it after S, under the condition
-//! that there is nothing at S + 1 or later. HBase's own check-and-put does the same with the cell
-//! that it checks. Here S covers only these cells; other cells of the row are stamped by the
-//! server.
+//! If S is further ahead, because a client stamped cells ahead, waiting for the clock takes too long.
+//! Then a put, and an increment or append of an absent cell, lie at S + 1, whatever the clock. A delete
+//! still lies in the past; it deletes the versions that are ahead one by one, so that it hides no later
+//! put.
+//! Another delete could hide a put at S + 1, so the transaction is [ahead](Stamped::ahead): it has the
+//! condition that no transaction deleted anything in the partition since the read, and none was ahead
+//! (see [`deletions`](super::super::deletions)).
 //!
-//! A column that another client adds in the meantime outlives the delete of its family or row, as if
-//! it came last. A second marker at the server's time would hide it, but also a put that another
-//! transaction makes after this one, and with `NEW_VERSION_BEHAVIOR` it would have no effect: HBase's
-//! `NewVersionBehaviorTracker` keeps one family marker for each sequence id.
+//! A column that another client adds to a row while that is being deleted outlives the delete if the
+//! row had no cell before, as if it was added later. Only the version of the partition prevents it.
 //!
 //! One case is not covered: the server stamps an increment or append one millisecond after an old
 //! cell that lies ahead of its clock. If exactly that version was deleted before
@@ -38,18 +37,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use hbase_client::{
     Append, Delete, Increment, Mutation, Put,
-    low_level::{Column, DeleteScope, MutationParts, MutationStamp, timestamp_after},
+    low_level::{DeleteScope, MutationParts, MutationStamp, timestamp_after},
 };
 
 use super::Sequence;
 use crate::error::Result;
 
-/// The maximum error of `now`, in milliseconds (one hour): S counts as past if it is older.
-const CLOCK_DOUBT: u64 = 3_600_000;
-
-/// How far `now` may be ahead of the server's clock where [`Stamping::IfAhead`] leaves the
-/// timestamp to the server, in milliseconds.
-const CLOCK_MARGIN: u64 = 1_000;
+/// How far a timestamp may be ahead of the server's clock, in milliseconds, for the call to wait
+/// until the clock has passed it.
+const SHORT_WAIT: u64 = 100;
 
 /// The part of a row that must be read before it is stamped, including all delete markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,24 +65,42 @@ pub(in crate::txn) enum Extent {
     },
 }
 
-/// How the operations of a row are stamped. S is the newest timestamp found there, 0 if none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::txn) enum Stamping<'a> {
-    /// By the server.
-    Server,
-    /// After S, wherever S lies.
-    Behind(u64),
-    /// In this extent: after S if the server's clock may not have passed S yet, else by the server.
-    /// Everything else: by the server.
-    IfAhead(u64, &'a Extent),
+/// What was found in an extent of a row.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::txn) struct Seen<'a> {
+    pub(in crate::txn) extent: &'a Extent,
+    /// The newest timestamp, or 0 if nothing was found.
+    pub(in crate::txn) newest: u64,
+    /// The newest timestamp that is not [ahead](is_ahead), if it is after `past`.
+    pub(in crate::txn) near: u64,
+    /// The versions of the row that are ahead.
+    pub(in crate::txn) ahead: &'a [Version],
+}
+
+/// A version of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::txn) struct Version {
+    pub(in crate::txn) family: Bytes,
+    pub(in crate::txn) qualifier: Bytes,
+    pub(in crate::txn) timestamp: u64,
+}
+
+/// Returns whether a timestamp is so far ahead of the server's clock that no call waits for it.
+/// `past` is the latest timestamp that is certainly in the past.
+pub(in crate::txn) fn is_ahead(timestamp: u64, past: u64) -> bool {
+    timestamp > past.saturating_add(SHORT_WAIT)
 }
 
 /// A transaction with timestamps, and the conditions under which they keep its meaning.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::txn) struct Stamped {
     pub(in crate::txn) mutations: Vec<Mutation>,
     pub(in crate::txn) guards: Vec<GuardedCell>,
-    pub(in crate::txn) families: Vec<GuardedFamily>,
+    pub(in crate::txn) rows: Vec<GuardedRow>,
+    /// The server's clock must have passed this timestamp when the call is sent.
+    pub(in crate::txn) floor: u64,
+    /// Whether anything is stamped ahead of the server's clock.
+    pub(in crate::txn) ahead: bool,
 }
 
 /// A cell that must have no version at or after a timestamp.
@@ -99,9 +113,9 @@ pub(in crate::txn) struct GuardedCell {
     pub(in crate::txn) from: u64,
 }
 
-/// A deleted family, whose columns that were found must have no version at or after a timestamp.
+/// A row or family that is deleted, and must have no other cells than those that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::txn) struct GuardedFamily {
+pub(in crate::txn) struct GuardedRow {
     pub(in crate::txn) row: Bytes,
     /// `None` if the row is deleted: all families.
     pub(in crate::txn) family: Option<Bytes>,
@@ -110,33 +124,40 @@ pub(in crate::txn) struct GuardedFamily {
 }
 
 impl Sequence<'_> {
-    /// Returns what has to be read before [`stamp`](Self::stamp), with one entry for each row. Rows
-    /// in which every operation has a timestamp are left out.
-    pub(in crate::txn) fn to_read(&self) -> Vec<ToRead> {
+    /// Returns what has to be read before [`stamp`](Self::stamp), with one entry for each row: what
+    /// deletes without a timestamp cover, and the written columns that are `wanted`, which is
+    /// called with row, family and qualifier.
+    pub(in crate::txn) fn to_read(&self, wanted: impl Fn(&Bytes, &Bytes, &Bytes) -> bool) -> Vec<ToRead> {
         let mut places: BTreeMap<&Bytes, usize> = BTreeMap::new();
         let mut rows: Vec<ToRead> = Vec::new();
         for mutation in self.mutations.iter().filter(|mutation| takes_stamps(mutation)) {
-            let place = *places.entry(mutation.row()).or_insert_with(|| {
+            let row = mutation.row();
+            let place = *places.entry(row).or_insert_with(|| {
                 rows.push(ToRead {
-                    row: mutation.row().clone(),
-                    extent: Extent::Parts {
-                        families: BTreeSet::new(),
-                        columns: BTreeSet::new(),
-                    },
+                    row: row.clone(),
+                    extent: Extent::none(),
                 });
                 rows.len() - 1
             });
-            rows[place].extent.add(mutation);
+            let wanted = |family: &Bytes, qualifier: &Bytes| wanted(row, family, qualifier);
+            rows[place].extent.add(mutation, wanted);
         }
+        rows.retain(|to_read| to_read.extent != Extent::none());
         rows
     }
 
-    /// Stamps the operations that have no timestamp, and returns the conditions under which the
-    /// timestamps are right.
+    /// Returns whether anything is deleted without a timestamp.
+    pub(in crate::txn) fn deletes(&self) -> bool {
+        let is_delete = |mutation: &&Mutation| matches!(mutation, Mutation::Delete(_));
+        self.mutations.iter().filter(is_delete).any(takes_stamps)
+    }
+
+    /// Stamps the operations that have no timestamp, and returns the conditions under which they are
+    /// visible.
     ///
-    /// `now` is the client's estimate of the server's time in milliseconds since 1970. `how`
-    /// returns how to stamp a row, with the newest timestamp found in the extent from
-    /// [`to_read`](Self::to_read).
+    /// `past` is the latest timestamp that is certainly in the past of the server's clock, in
+    /// milliseconds since 1970. `seen` returns what was found in the extent of a row from
+    /// [`to_read`](Self::to_read), or `None` if nothing of the row had to be read.
     ///
     /// # Errors
     ///
@@ -144,37 +165,31 @@ impl Sequence<'_> {
     /// late that no put can follow it.
     pub(in crate::txn) fn stamp<'a>(
         &self,
-        now: u64,
-        how: impl Fn(&Bytes) -> Stamping<'a>,
+        past: u64,
+        seen: impl Fn(&Bytes) -> Option<Seen<'a>>,
     ) -> Result<Stamped> {
         let mut stamped = Stamped {
             mutations: Vec::with_capacity(self.mutations.len()),
-            guards: Vec::new(),
-            families: Vec::new(),
+            ..Stamped::default()
         };
         for mutation in &*self.mutations {
-            let how = match takes_stamps(mutation) {
-                true => how(mutation.row()),
-                false => Stamping::Server,
+            let seen = takes_stamps(mutation).then(|| seen(mutation.row())).flatten();
+            let Some(seen) = seen else {
+                stamped.mutations.push(mutation.clone());
+                continue;
             };
-            let (seen, extent) = match how {
-                Stamping::Server => {
-                    stamped.mutations.push(mutation.clone());
-                    continue;
-                }
-                Stamping::IfAhead(seen, extent) if seen.saturating_add(CLOCK_MARGIN) < now || seen == 0 => {
-                    stamped.guard_all(mutation, extent, seen + 1);
-                    stamped.mutations.push(mutation.clone());
-                    continue;
-                }
-                Stamping::IfAhead(seen, extent) => (seen, extent),
-                Stamping::Behind(seen) => (seen, &Extent::Row),
+            let Seen { extent, ahead, .. } = seen;
+            let times = Times::new(past, seen).map_err(|error| mutation.in_context(error))?;
+            stamped.ahead |= times.ahead.is_some();
+            let floor = match mutation {
+                Mutation::Delete(_) => times.delete,
+                _ if times.ahead.is_some() => 0,
+                _ => times.seen,
             };
-            let replaced = self.replaced.contains(mutation.row());
-            let times = Times::new(now, seen, replaced).map_err(|error| mutation.in_context(error))?;
+            stamped.floor = stamped.floor.max(floor);
             match mutation {
                 Mutation::Put(put) => stamped.put(put, &times, extent),
-                Mutation::Delete(delete) => stamped.delete(delete, &times, extent),
+                Mutation::Delete(delete) => stamped.delete(delete, &times, ahead),
                 Mutation::Increment(increment) => stamped.increment(increment, &times, extent),
                 Mutation::Append(append) => stamped.append(append, &times, extent),
             }
@@ -197,11 +212,6 @@ fn takes_stamps(mutation: &Mutation) -> bool {
     }
 }
 
-/// Returns whether a put's cell has no timestamp and must get one.
-fn is_stamped(cell: &Column, extent: &Extent) -> bool {
-    cell.timestamp.is_none() && extent.has_column(&cell.family, &cell.qualifier)
-}
-
 fn is_version(scope: &DeleteScope) -> bool {
     matches!(
         scope,
@@ -209,21 +219,56 @@ fn is_version(scope: &DeleteScope) -> bool {
     )
 }
 
-impl Extent {
-    /// Returns the columns that are in this extent, or `None` if none are.
-    pub(in crate::txn) fn only<'a>(
-        &self,
-        columns: impl IntoIterator<Item = (&'a Bytes, &'a Bytes)>,
-    ) -> Option<Self> {
-        let columns: BTreeSet<_> = columns
-            .into_iter()
-            .filter(|(family, qualifier)| self.has_column(family, qualifier))
-            .map(|(family, qualifier)| (family.clone(), qualifier.clone()))
-            .collect();
-        (!columns.is_empty()).then_some(Self::Parts {
-            families: BTreeSet::new(),
-            columns,
+/// Returns whether a delete of a row, families and columns covers a version.
+fn covers(delete: &Delete, version: &Version) -> bool {
+    let scopes = delete.parts();
+    scopes.is_empty()
+        || scopes.iter().any(|scope| match scope {
+            DeleteScope::Family(family) => *family == version.family,
+            DeleteScope::Column { family, qualifier } => {
+                (family, qualifier) == (&version.family, &version.qualifier)
+            }
+            DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => false,
         })
+}
+
+impl From<Version> for DeleteScope {
+    fn from(version: Version) -> Self {
+        let Version {
+            family,
+            qualifier,
+            timestamp,
+        } = version;
+        Self::Version {
+            family,
+            qualifier,
+            timestamp,
+        }
+    }
+}
+
+impl Extent {
+    fn none() -> Self {
+        Self::Parts {
+            families: BTreeSet::new(),
+            columns: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the extent of one column.
+    pub(in crate::txn) fn column(family: Bytes, qualifier: Bytes) -> Self {
+        Self::Parts {
+            families: BTreeSet::new(),
+            columns: BTreeSet::from([(family, qualifier)]),
+        }
+    }
+
+    /// Returns whether it has a whole family.
+    pub(in crate::txn) fn has_families(&self) -> bool {
+        match self {
+            Self::Row => true,
+            Self::Parts { families, .. } => !families.is_empty(),
+        }
     }
 
     /// Returns whether a column is in this extent.
@@ -236,24 +281,13 @@ impl Extent {
         }
     }
 
-    /// Returns whether a delete covers a column that is in this extent.
-    fn has_scope(&self, scope: &DeleteScope) -> bool {
-        match (self, scope) {
-            (Self::Row, _) => true,
-            (Self::Parts { families, columns }, DeleteScope::Family(family)) => {
-                families.contains(family) || columns.iter().any(|(of, _)| of == family)
-            }
-            (_, DeleteScope::Column { family, qualifier }) => self.has_column(family, qualifier),
-            (_, DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. }) => false,
-        }
-    }
-
-    fn add(&mut self, mutation: &Mutation) {
+    /// Adds what a delete covers, and the columns of another mutation that are wanted.
+    fn add(&mut self, mutation: &Mutation, wanted: impl Fn(&Bytes, &Bytes) -> bool) {
         let Self::Parts { families, columns } = self else {
             return;
         };
         let mut add = |family: &Bytes, qualifier: &Bytes| {
-            if !families.contains(family) {
+            if !families.contains(family) && wanted(family, qualifier) {
                 columns.insert((family.clone(), qualifier.clone()));
             }
         };
@@ -296,29 +330,23 @@ impl Extent {
 
 /// The timestamps of one row.
 struct Times {
-    put: u64,
-    /// The timestamp up to which deletes of columns hide cells.
-    column: u64,
-    /// The timestamp up to which deletes of families and rows hide cells, or `None` for the
-    /// server's.
-    family: Option<u64>,
-    /// The timestamp for increments and appends of absent cells, or `None` for the server's.
-    change: Option<u64>,
+    /// The newest timestamp found.
+    seen: u64,
+    /// The timestamp up to which deletes hide cells.
+    delete: u64,
+    /// The timestamp of puts, and of increments and appends of absent cells, if the newest one found
+    /// is too far ahead of the server's clock.
+    ahead: Option<u64>,
 }
 
 impl Times {
-    fn new(now: u64, seen: u64, replaced: bool) -> Result<Self> {
-        let put = timestamp_after(seen.max(now.saturating_sub(1)))?;
-        let is_surely_old = seen.saturating_add(CLOCK_DOUBT) <= now;
+    fn new(past: u64, seen: Seen<'_>) -> Result<Self> {
+        let after = timestamp_after(seen.newest)?;
+        let is_ahead = is_ahead(seen.newest, past);
         Ok(Self {
-            put,
-            column: if replaced { put - 1 } else { seen },
-            family: match (replaced, seen) {
-                (true, _) => Some(put - 1),
-                (false, 0) => None,
-                (false, seen) => Some(seen),
-            },
-            change: (!is_surely_old).then_some(put),
+            seen: seen.newest,
+            delete: if is_ahead { seen.near } else { seen.newest }.max(past),
+            ahead: is_ahead.then_some(after),
         })
     }
 }
@@ -333,92 +361,64 @@ impl Stamped {
         });
     }
 
-    fn guard_family(&mut self, row: &Bytes, family: Option<&Bytes>, from: u64) {
-        self.families.push(GuardedFamily {
+    fn guard_row(&mut self, row: &Bytes, family: Option<&Bytes>, from: u64) {
+        self.rows.push(GuardedRow {
             row: row.clone(),
             family: family.cloned(),
             from,
         });
     }
 
-    /// Guards the cells of an extent that a mutation puts or deletes and that the server stamps.
-    fn guard_all(&mut self, mutation: &Mutation, extent: &Extent, from: u64) {
-        match mutation {
-            Mutation::Put(put) => {
-                for cell in put.parts().iter().filter(|cell| is_stamped(cell, extent)) {
-                    self.guard(put.row(), &cell.family, &cell.qualifier, from);
-                }
-            }
-            Mutation::Delete(delete) => {
-                for scope in delete.parts().iter().filter(|scope| extent.has_scope(scope)) {
-                    match scope {
-                        DeleteScope::Column { family, qualifier } => {
-                            self.guard(delete.row(), family, qualifier, from);
-                        }
-                        DeleteScope::Family(family) => self.guard_family(delete.row(), Some(family), from),
-                        DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {}
-                    }
-                }
-                if delete.parts().is_empty() {
-                    self.guard_family(delete.row(), None, from);
-                }
-            }
-            // The server stamps them after the old cell.
-            Mutation::Increment(_) | Mutation::Append(_) => {}
-        }
-    }
-
     fn put(&mut self, put: &Put, times: &Times, extent: &Extent) {
         let (row, mut put) = (put.row(), put.clone());
-        for cell in put.parts_mut().iter_mut().filter(|cell| is_stamped(cell, extent)) {
-            cell.timestamp = Some(times.put);
-            self.guard(row, &cell.family, &cell.qualifier, times.put);
+        for cell in put.parts_mut() {
+            if cell.timestamp.is_none() && extent.has_column(&cell.family, &cell.qualifier) {
+                cell.timestamp = times.ahead;
+                self.guard(row, &cell.family, &cell.qualifier, times.seen + 1);
+            }
         }
         self.mutations.push(put.into());
     }
 
-    fn delete(&mut self, delete: &Delete, times: &Times, extent: &Extent) {
-        let part = |scopes: Vec<DeleteScope>, timestamp: Option<u64>| {
-            let mut part = delete.clone().with_stamp(timestamp);
-            *part.parts_mut() = scopes;
-            Mutation::Delete(part)
-        };
-        let (mut families, mut columns, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    fn delete(&mut self, delete: &Delete, times: &Times, ahead: &[Version]) {
+        let from = times.delete + 1;
         for scope in delete.parts() {
             match scope {
-                _ if !extent.has_scope(scope) => others.push(scope.clone()),
                 DeleteScope::Family(family) => {
-                    self.guard_family(delete.row(), Some(family), times.column + 1);
-                    families.push(scope.clone());
+                    self.guard_row(delete.row(), Some(family), from);
                 }
                 DeleteScope::Column { family, qualifier } => {
-                    self.guard(delete.row(), family, qualifier, times.column + 1);
-                    columns.push(scope.clone());
+                    let is_of_column =
+                        |version: &&Version| (family, qualifier) == (&version.family, &version.qualifier);
+                    let versions = ahead.iter().filter(is_of_column);
+                    let newest = versions.map(|version| version.timestamp).max();
+                    let from = newest.map_or(from, |newest| newest.max(times.delete) + 1);
+                    self.guard(delete.row(), family, qualifier, from);
                 }
-                DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {
-                    columns.push(scope.clone());
-                }
+                DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {}
             }
         }
-        for (scopes, timestamp) in [(columns, Some(times.column)), (others, None)] {
-            if !scopes.is_empty() {
-                self.mutations.push(part(scopes, timestamp));
-            }
+        // A delete without scopes deletes the row.
+        if delete.parts().is_empty() {
+            self.guard_row(delete.row(), None, from);
         }
-        match delete.parts() {
-            // A delete without scopes deletes the row.
-            [] => self.guard_family(delete.row(), None, times.column + 1),
-            _ if families.is_empty() => return,
-            _ => {}
+        // Deletes of versions keep their own timestamps.
+        self.mutations
+            .push(delete.clone().with_stamp(Some(times.delete)).into());
+        let covered = ahead.iter().filter(|version| covers(delete, version));
+        let versions: Vec<_> = covered.cloned().map(DeleteScope::from).collect();
+        if !versions.is_empty() {
+            let mut delete = delete.clone();
+            *delete.parts_mut() = versions;
+            self.mutations.push(delete.into());
         }
-        self.mutations.push(part(families, times.family));
     }
 
     fn increment(&mut self, increment: &Increment, times: &Times, extent: &Extent) {
         let mut increment = increment.clone();
         for counter in increment.parts_mut() {
             if extent.has_column(&counter.family, &counter.qualifier) {
-                counter.timestamp = times.change;
+                counter.timestamp = times.ahead;
             }
         }
         self.mutations.push(increment.into());
@@ -428,7 +428,7 @@ impl Stamped {
         let mut append = append.clone();
         for cell in append.parts_mut() {
             if extent.has_column(&cell.family, &cell.qualifier) {
-                cell.timestamp = times.change;
+                cell.timestamp = times.ahead;
             }
         }
         self.mutations.push(append.into());

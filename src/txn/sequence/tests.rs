@@ -7,7 +7,7 @@ use hbase_client::{
 use rstest::rstest;
 
 use super::{
-    stamp::{GuardedCell, GuardedFamily},
+    stamp::{GuardedCell, GuardedRow, Stamped},
     *,
 };
 
@@ -131,19 +131,36 @@ fn folds(#[case] mutations: [Mutation; 2], #[case] folded: Vec<Mutation>) {
 #[case::put_over_a_row([delete_row(), lasting(put("a"), 1)], lasting(put("a"), 1))]
 #[case::increment([delete_row(), increment(3)], number(3))]
 #[case::append([delete_column(), append("b")], put("b"))]
-fn a_put_over_a_delete_is_stamped_behind_it(#[case] mutations: [Mutation; 2], #[case] kept: Mutation) {
+fn put_over_a_delete_is_stamped_by_the_server(#[case] mutations: [Mutation; 2], #[case] kept: Mutation) {
     let sequence = fold(&mutations).unwrap();
     assert!(sequence.replaces() && sequence.mutations().is_none());
-    for (seen, stamp) in [(0, 1_000), (999, 1_000), (1_000, 1_001), (5_000, 5_001)] {
-        let stamped = sequence.stamp(1_000, |_| Stamping::Behind(seen)).unwrap();
-        assert_eq!(stamped.mutations[0], up_to(stamp - 1, mutations[0].clone()));
-        let Mutation::Put(mut expected) = kept.clone() else {
-            panic!()
-        };
-        expected.parts_mut()[0].timestamp = Some(stamp);
-        assert_eq!(stamped.mutations[1..], [expected.into()]);
-        assert!(!stamped.guards.is_empty() && stamped.guards.iter().all(|guard| guard.from == stamp));
+    for (newest, marker) in [(0, 1_000), (999, 1_000), (1_000, 1_000), (1_050, 1_050)] {
+        let stamped = stamp(&sequence, 1_000, newest).unwrap();
+        assert_eq!(stamped.mutations[0], up_to(marker, mutations[0].clone()));
+        assert_eq!(stamped.mutations[1..], [kept.clone()]);
+        assert_eq!((stamped.floor, stamped.ahead), (marker, false));
     }
+    let ahead = stamp(&sequence, 1_000, 5_000).unwrap();
+    assert_eq!(ahead.mutations[0], up_to(1_000, mutations[0].clone()));
+    let Mutation::Put(mut expected) = kept else {
+        panic!()
+    };
+    expected.parts_mut()[0].timestamp = Some(5_001);
+    assert_eq!(ahead.mutations[1..], [expected.into()]);
+    assert!(ahead.ahead);
+}
+
+/// Stamps with what was found in all rows.
+fn stamp(sequence: &Sequence<'_>, past: u64, newest: u64) -> Result<Stamped> {
+    let extent = Extent::Row;
+    sequence.stamp(past, |_| {
+        Some(Seen {
+            newest,
+            extent: &extent,
+            near: 0,
+            ahead: &[],
+        })
+    })
 }
 
 #[rstest]
@@ -231,46 +248,36 @@ fn rows_to_read_are_the_rows_to_stamp() {
         row: row.into(),
         extent,
     });
-    assert_eq!(sequence.to_read(), expected);
+    assert_eq!(sequence.to_read(|_, _, _| true), expected);
+    let deleted = [("b", parts(&["f"], &[key("g", "q")])), ("c", Extent::Row)].map(|(row, extent)| ToRead {
+        row: row.into(),
+        extent,
+    });
+    assert_eq!(sequence.to_read(|_, _, _| false), deleted);
 }
 
 #[test]
-fn deletes_reach_what_was_found() {
+fn deletes_reach_what_was_found_and_what_is_past() {
     let delete = Delete::new("r").family("g").column("f", "q").version("f", "v", 3);
     let mutations = [delete.into()];
     let sequence = fold(&mutations).unwrap();
-    let column = |at| {
-        Mutation::from(
-            Delete::new("r")
-                .column("f", "q")
-                .version("f", "v", 3)
-                .timestamp(at),
-        )
-    };
-    let family = || Delete::new("r").family("g");
-    let now = 10 * 3_600_000;
-    for (seen, families) in [
-        (0, vec![family().into()]),
-        (5, vec![family().timestamp(5).into()]),
-        (now - 1, vec![family().timestamp(now - 1).into()]),
-        (now + 9, vec![family().timestamp(now + 9).into()]),
-    ] {
-        let stamped = sequence.stamp(now, |_| Stamping::Behind(seen)).unwrap();
-        assert_eq!(stamped.mutations[0], column(seen));
-        assert_eq!(stamped.mutations[1..], families);
+    for (newest, marker) in [(0, 1_000), (5, 1_000), (1_000, 1_000), (1_009, 1_009)] {
+        let stamped = stamp(&sequence, 1_000, newest).unwrap();
+        let delete = Delete::new("r").family("g").column("f", "q").version("f", "v", 3);
+        assert_eq!(stamped.mutations, [delete.timestamp(marker).into()]);
         let guard = GuardedCell {
             row: "r".into(),
             family: "f".into(),
             qualifier: "q".into(),
-            from: seen + 1,
+            from: marker + 1,
         };
         assert_eq!(stamped.guards, [guard]);
-        let guard = GuardedFamily {
+        let guard = GuardedRow {
             row: "r".into(),
             family: Some("g".into()),
-            from: seen + 1,
+            from: marker + 1,
         };
-        assert_eq!(stamped.families, [guard]);
+        assert_eq!(stamped.rows, [guard]);
     }
 }
 
@@ -281,16 +288,9 @@ fn deletes_reach_what_was_found() {
 fn no_stamp_reaches_the_latest_timestamp(#[case] mutations: impl IntoIterator<Item = Mutation>) {
     let mutations: Vec<_> = mutations.into_iter().collect();
     let sequence = fold(&mutations).unwrap();
-    assert!(
-        sequence
-            .stamp(1, |_| Stamping::Behind(LATEST_TIMESTAMP - 2))
-            .is_ok()
-    );
-    for (now, seen) in [(1, LATEST_TIMESTAMP - 1), (1, u64::MAX), (u64::MAX, 1)] {
-        let error = sequence
-            .stamp(now, |_| Stamping::Behind(seen))
-            .unwrap_err()
-            .to_string();
+    assert!(stamp(&sequence, 1, LATEST_TIMESTAMP - 2).is_ok());
+    for newest in [LATEST_TIMESTAMP - 1, u64::MAX] {
+        let error = stamp(&sequence, 1, newest).unwrap_err().to_string();
         assert!(
             error.contains("no timestamp is left") && error.contains("row r"),
             "{error}"

@@ -35,6 +35,9 @@ pub struct ServingRegion<'a> {
     /// The sequence number of the opening (`openSeqNum` in `hbase:meta`). Grows each time the
     /// region is opened: after a move, a change of the table, or a crash.
     pub opening: i64,
+    /// When the region was opened, in milliseconds since 1970 by the clock of the master (2.4 and
+    /// later write it as the timestamp of `info:seqnumDuringOpen`), or `None` if it is not known.
+    pub opened_at: Option<u64>,
 }
 
 /// The decision of a [`RegionGuard`].
@@ -164,6 +167,7 @@ impl Table {
                 region: &location.region,
                 server: &location.server,
                 opening: location.open_sequence,
+                opened_at: location.opened_at,
             };
             match guard.check(serving) {
                 Verdict::Pass => return Ok(location),

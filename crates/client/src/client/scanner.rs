@@ -557,6 +557,7 @@ mod tests {
                 start_code: 1,
             },
             open_sequence: 1,
+            opened_at: None,
             replicas: Vec::new(),
         })
     }

@@ -279,6 +279,7 @@ impl Locator {
             region: RegionInfo::meta(),
             server: Some(location.server.clone()),
             open_sequence: 0,
+            opened_at: None,
             replicas: Vec::new(),
         };
         Ok((vec![region], location.server.clone()))

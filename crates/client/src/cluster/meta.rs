@@ -25,6 +25,8 @@ pub(crate) struct MetaRegion {
     /// The server of the region, or `None` while it is unassigned.
     pub(crate) server: Option<ServerName>,
     pub(crate) open_sequence: i64,
+    /// When it was opened, in milliseconds since 1970 by the clock of the cluster, if it is known.
+    pub(crate) opened_at: Option<u64>,
     /// The servers of the replicas that are served, by the number of the replica.
     pub(super) replicas: Vec<(u16, ServerName)>,
 }
@@ -36,6 +38,7 @@ impl MetaRegion {
             region: self.region.clone(),
             server,
             open_sequence: self.open_sequence,
+            opened_at: self.opened_at,
             replicas: self.replicas.clone(),
         }))
     }
@@ -240,7 +243,8 @@ fn info_scan() -> pb::Scan {
 
 /// Parses a row of `hbase:meta`. Returns `None` if it contains no region.
 pub(crate) fn parse_meta_row(row: Row) -> Result<Option<MetaRegion>, CallError> {
-    let value = |qualifier: &str| row.cell("info", qualifier).map(|cell: &Cell| cell.value.clone());
+    let cell = |qualifier: &str| row.cell("info", qualifier);
+    let value = |qualifier: &str| cell(qualifier).map(|cell: &Cell| cell.value.clone());
     let Some(region) = value("regioninfo").filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
@@ -268,6 +272,7 @@ pub(crate) fn parse_meta_row(row: Row) -> Result<Option<MetaRegion>, CallError> 
     Ok(Some(MetaRegion {
         server: server(""),
         open_sequence: number("seqnumDuringOpen").unwrap_or(0),
+        opened_at: cell("seqnumDuringOpen").map(|cell| cell.timestamp),
         replicas: replicas.collect(),
         region,
     }))

@@ -20,6 +20,8 @@ pub(crate) struct RegionLocation {
     pub(crate) server: ServerName,
     /// The order of two locations of one region: the later opening has the larger number.
     pub(crate) open_sequence: i64,
+    /// When it was opened, in milliseconds since 1970 by the clock of the cluster, if it is known.
+    pub(crate) opened_at: Option<u64>,
     /// The servers of the replicas that are served, by the number of the replica.
     pub(crate) replicas: Vec<(u16, ServerName)>,
 }
@@ -32,6 +34,7 @@ impl RegionLocation {
                 region: self.region.replica(*id),
                 server: server.clone(),
                 open_sequence: self.open_sequence,
+                opened_at: self.opened_at,
                 replicas: Vec::new(),
             })
         })
@@ -217,6 +220,7 @@ mod tests {
             region,
             server,
             open_sequence: sequence,
+            opened_at: None,
             replicas: Vec::new(),
         }
     }

@@ -149,6 +149,16 @@ pub fn columns_as_seen(
     row_passes(row, values(columns).chain([others]).collect())
 }
 
+/// Returns the condition that the newest cells of a row have no other timestamps than these.
+///
+/// The condition cannot hold for a row without any cell. The server reads the whole row.
+pub fn has_only_timestamps(row: &Bytes, timestamps: impl IntoIterator<Item = u64>) -> pb::Condition {
+    row_passes(
+        row,
+        vec![filter::newest(), filter::no_other_timestamps(timestamps)],
+    )
+}
+
 fn values(columns: &[(Bytes, Bytes, Option<Bytes>)]) -> impl Iterator<Item = pb::Filter> {
     let newest = [filter::newest()].into_iter();
     newest.chain(

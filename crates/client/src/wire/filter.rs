@@ -131,6 +131,16 @@ pub(super) fn no_cells_but(columns: &Comparator, cells: &[(Bytes, u64)]) -> pb::
     named("SkipFilter", &pb::SkipFilter { filter })
 }
 
+/// Returns a filter for rows of which the newest cells have only these timestamps.
+pub(super) fn no_other_timestamps(timestamps: impl IntoIterator<Item = u64>) -> pb::Filter {
+    let timestamps = pb::TimestampsFilter {
+        timestamps: timestamps.into_iter().map(u64::cast_signed).collect(),
+        can_hint: Some(false),
+    };
+    let filter = named("TimestampsFilter", &timestamps);
+    named("SkipFilter", &pb::SkipFilter { filter })
+}
+
 /// Returns a filter that every row passes, and that makes the server apply the other filters only
 /// to the newest version of each column.
 pub(super) fn newest() -> pb::Filter {

@@ -19,6 +19,18 @@ pub(super) struct Store {
     versions: BTreeSet<(Key, u64)>,
     columns: BTreeMap<Key, u64>,
     families: BTreeMap<(Bytes, Bytes), u64>,
+    /// The deletion mark.
+    pub(super) mark: u64,
+}
+
+/// What a client finds in a row that it deletes.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Those of the visible cells of the row.
+    pub(super) timestamps: BTreeSet<u64>,
+    /// The columns of the deleted part, including those whose cells are deleted, with their newest
+    /// timestamps.
+    pub(super) columns: BTreeMap<Key, u64>,
 }
 
 /// The case in which a real server throws an exception.
@@ -52,20 +64,45 @@ impl Store {
             .collect()
     }
 
+    /// Returns the newest timestamp of a row that is not ahead.
+    pub(super) fn near(&self, row: &Bytes, past: u64) -> u64 {
+        let mut near = self.clone();
+        for versions in near.cells.values_mut() {
+            versions.retain(|timestamp, _| !is_ahead(*timestamp, past));
+        }
+        near.versions.retain(|(_, timestamp)| !is_ahead(*timestamp, past));
+        near.columns.retain(|_, timestamp| !is_ahead(*timestamp, past));
+        near.families.retain(|_, timestamp| !is_ahead(*timestamp, past));
+        near.newest(row, &Extent::Row)
+    }
+
+    pub(super) fn versions_ahead(&self, row: &Bytes, past: u64) -> Vec<Version> {
+        let of_row = self.cells.iter().filter(|(key, _)| key.0 == *row);
+        of_row
+            .flat_map(|((_, family, qualifier), versions)| {
+                versions.keys().map(|timestamp| Version {
+                    family: family.clone(),
+                    qualifier: qualifier.clone(),
+                    timestamp: *timestamp,
+                })
+            })
+            .filter(|version| is_ahead(version.timestamp, past))
+            .collect()
+    }
+
     /// Returns the newest timestamp of a row within an extent, including delete markers.
     pub(super) fn newest(&self, row: &Bytes, extent: &Extent) -> u64 {
-        let is_in = |family: &Bytes, qualifier: &Bytes| match extent {
-            Extent::Row => true,
-            Extent::Parts { families, columns } => {
-                families.contains(family) || columns.contains(&(family.clone(), qualifier.clone()))
-            }
+        // That a family is unchanged is checked with the rest of the row.
+        let all = extent.has_families();
+        let Extent::Parts { columns: parts, .. } = (match all {
+            true => Extent::column(Bytes::new(), Bytes::new()),
+            false => extent.clone(),
+        }) else {
+            unreachable!()
         };
-        let has_family = |family: &Bytes| match extent {
-            Extent::Row => true,
-            Extent::Parts { families, columns } => {
-                families.contains(family) || columns.iter().any(|(of, _)| of == family)
-            }
-        };
+        let is_in =
+            |family: &Bytes, qualifier: &Bytes| all || parts.contains(&(family.clone(), qualifier.clone()));
+        let has_family = |family: &Bytes| all || parts.iter().any(|(of, _)| of == family);
         let of = |key: &Key| key.0 == *row && is_in(&key.1, &key.2);
         let cells = self.cells.iter().filter(|(key, _)| of(key));
         let columns = self.columns.iter().filter(|(key, _)| of(key));
@@ -91,15 +128,40 @@ impl Store {
             .is_none_or(|(timestamp, _)| timestamp < guard.from)
     }
 
-    pub(super) fn holds_family(&self, guard: &GuardedFamily) -> bool {
-        let is_of = |(row, family, _): &&Key| {
-            *row == guard.row && guard.family.as_ref().is_none_or(|guarded| guarded == family)
-        };
-        let mut columns = self.cells.keys().filter(is_of);
-        columns.all(|key| {
-            self.current(key)
-                .is_none_or(|(timestamp, _)| timestamp < guard.from)
-        })
+    /// Returns the cells of a guarded row.
+    pub(super) fn found(&self, guard: &GuardedRow) -> Found {
+        let of_row = |key: &&Key| key.0 == guard.row;
+        let of_family = |key: &&Key| guard.family.as_ref().is_none_or(|family| *family == key.1);
+        let visible = self
+            .cells
+            .keys()
+            .filter(of_row)
+            .filter_map(|key| self.current(key));
+        Found {
+            timestamps: visible.map(|(timestamp, _)| timestamp).collect(),
+            columns: self
+                .cells
+                .iter()
+                .filter(|(key, _)| of_row(key) && of_family(key))
+                .filter_map(|(key, versions)| Some((key.clone(), *versions.keys().next_back()?)))
+                .collect(),
+        }
+    }
+
+    /// Returns whether a row has only the cells that were found. If there were none, whether the
+    /// columns found have no version at the guard's timestamp or later. `is_ahead` is whether cells
+    /// may have equal timestamps.
+    pub(super) fn holds_row(&self, guard: &GuardedRow, found: &Found, is_ahead: bool) -> bool {
+        let absent_from =
+            |key: &Key, from: u64| self.current(key).is_none_or(|(timestamp, _)| timestamp < from);
+        let mut columns = found.columns.iter();
+        if found.timestamps.is_empty() {
+            return columns.all(|(key, _)| absent_from(key, guard.from));
+        }
+        let now = self.found(guard).timestamps;
+        !now.is_empty()
+            && now.is_subset(&found.timestamps)
+            && (!is_ahead || columns.all(|(key, newest)| absent_from(key, *newest + 1)))
     }
 
     /// Applies the mutations in one call: operations without a timestamp get `now`, and the values

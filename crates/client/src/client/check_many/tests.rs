@@ -33,6 +33,7 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
             region: RegionInfo::meta(),
             server: ServerName::new("h", 1, 1),
             open_sequence: 1,
+            opened_at: None,
             replicas: Vec::new(),
         }),
     }

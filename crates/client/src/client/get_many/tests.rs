@@ -32,6 +32,7 @@ fn location() -> Arc<RegionLocation> {
             start_code: 1,
         },
         open_sequence: 1,
+        opened_at: None,
         replicas: Vec::new(),
     })
 }

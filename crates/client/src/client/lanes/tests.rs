@@ -11,6 +11,7 @@ fn location(region: &str) -> Arc<RegionLocation> {
         },
         server: ServerName::new("h", 1, 1),
         open_sequence: 1,
+        opened_at: None,
         replicas: Vec::new(),
     })
 }

@@ -36,6 +36,7 @@ fn location() -> RegionLocation {
             start_code: 1,
         },
         open_sequence: 1,
+        opened_at: None,
         replicas: Vec::new(),
     }
 }

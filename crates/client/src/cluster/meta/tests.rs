@@ -115,6 +115,7 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
         region: RegionInfo::meta(),
         server: ServerName::new("meta", 1, 1),
         open_sequence: 0,
+        opened_at: None,
         replicas: Vec::new(),
     };
     let reader = MetaReader {

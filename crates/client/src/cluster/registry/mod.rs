@@ -81,6 +81,7 @@ impl Registry {
             region: RegionInfo::meta(),
             server,
             open_sequence: 0,
+            opened_at: None,
             replicas,
         })
     }

@@ -1,0 +1,338 @@
+use std::time::Duration;
+
+use hbase_client::{Condition, Connection, Delete, Get, Put, Table};
+use hbase_fake::{Call, FakeHBase, FaultHandle};
+use tokio::{task::JoinHandle, time::sleep};
+
+use super::*;
+use crate::{PartitionedTable, Transaction, Updated};
+
+#[test]
+fn only_an_answer_that_says_what_was_asked_proves_anything() {
+    let answer = |processed| pb::MutateRowsResponse { processed }.encode_to_vec().into();
+    assert!(read_answer(answer(None), false).unwrap() && read_answer(answer(Some(true)), false).unwrap());
+    assert!(read_answer(answer(Some(true)), true).unwrap());
+    assert!(!read_answer(answer(Some(false)), true).unwrap());
+    for (odd, conditional) in [
+        (answer(Some(false)), false),
+        (answer(None), true),
+        (Bytes::from_static(b"\xff\xff"), true),
+    ] {
+        let error = read_answer(odd, conditional).unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+    }
+}
+
+const TICK: Duration = Duration::from_millis(20);
+
+/// Opens the table for two clients, each of which has proven the server.
+async fn two_clients(hbase: &FakeHBase) -> Result<[PartitionedTable; 2]> {
+    hbase.create_partitioned_table("orders", &["f", "g", "_txn"], 3);
+    let mut tables = Vec::new();
+    for seed in [1, 2] {
+        let builder = Connection::builder(hbase.config()).connector(hbase.connector());
+        let connection = builder.environment(hbase.environment().seed(seed)).connect();
+        let table = PartitionedTable::open(&connection.await?, "orders").await?;
+        let warm = table
+            .transaction("xxx")
+            .put(Put::new("xxxwarm").cell("f", "q", ""))
+            .recorded();
+        assert!(warm.commit().await.is_committed());
+        tables.push(table);
+    }
+    Ok(tables.try_into().unwrap_or_else(|_| unreachable!()))
+}
+
+/// Commits while the call of the endpoint is held before it reaches the server.
+fn hold(hbase: &FakeHBase, transaction: Transaction) -> (FaultHandle, JoinHandle<Outcome>) {
+    let held = hbase.fault(Call::MutateRows.on("orders").hold_request().times(1));
+    (held, tokio::spawn(async move { transaction.commit().await }))
+}
+
+async fn commit(transaction: Transaction) {
+    let outcome = transaction.commit().await;
+    assert!(outcome.is_committed(), "{outcome}");
+    sleep(TICK).await;
+}
+
+async fn value(table: &Table, row: &'static str, qualifier: &'static str) -> Result<Option<String>> {
+    let row = table.get(Get::new(row)).await?;
+    Ok(row.and_then(|row| row.get::<String>("f", qualifier).ok().flatten()))
+}
+
+#[test]
+fn committed_transaction_is_visible_after_a_put_and_a_delete_in_its_way() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let delayed = one
+            .transaction("xxx")
+            .condition(Condition::absent("xxxa", "f", "q"))
+            .put(Put::new("xxxa").cell("f", "q", "1"))
+            .put(Put::new("xxxb").cell("f", "q", "1"))
+            .guard_timestamps()
+            .recorded();
+        let (held, commit_of_one) = hold(hbase, delayed);
+        sleep(TICK).await;
+        let put = Put::new("xxxa").cell("f", "q", "2");
+        commit(other.transaction("xxx").put(put).guard_timestamps()).await;
+        commit(other.transaction("xxx").delete(Delete::new("xxxa"))).await;
+        assert_eq!(held.happened(), 1);
+        held.release();
+        assert!(commit_of_one.await?.is_committed());
+        for row in ["xxxa", "xxxb"] {
+            assert_eq!(
+                value(other.table(), row, "q").await?.as_deref(),
+                Some("1"),
+                "{row}"
+            );
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn update_is_visible_after_a_put_and_a_delete_in_its_way() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let held = hbase.fault(Call::MutateRows.on("orders").hold_request().times(1));
+        let update = tokio::spawn(async move {
+            one.update("xxx", |view| {
+                view.get::<String>("xxxa", "f", "q")?;
+                view.put(Put::new("xxxa").cell("f", "q", "1"))?;
+                Ok::<_, Error>(())
+            })
+            .await
+        });
+        sleep(TICK).await;
+        commit(other.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "2"))).await;
+        commit(
+            other
+                .transaction("xxx")
+                .delete(Delete::new("xxxa").column("f", "q")),
+        )
+        .await;
+        assert_eq!(held.happened(), 1);
+        held.release();
+        assert!(matches!(update.await??, Updated::Done { attempts: 1, .. }));
+        assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("1"));
+        Ok(())
+    });
+}
+
+/// The condition names one column, written earlier than the others.
+#[test]
+fn conditional_delete_of_a_row_or_family_deletes_all_of_it() {
+    FakeHBase::run(async |hbase| {
+        let [one, _] = two_clients(hbase).await?;
+        let table = one.table();
+        for (condition, delete) in [
+            (Condition::equal("xxxa", "f", "state", "new"), Delete::new("xxxa")),
+            (
+                Condition::equal("xxxa", "f", "state", "new"),
+                Delete::new("xxxa").family("f"),
+            ),
+            (
+                Condition::absent("xxxa", "f", "owner"),
+                Delete::new("xxxa").family("f"),
+            ),
+            (
+                Condition::matches(
+                    "xxxa",
+                    hbase_client::Filter::family(Comparison::Equal, hbase_client::Comparator::binary("f")),
+                ),
+                Delete::new("xxxa").column("f", "state").column("f", "total"),
+            ),
+        ] {
+            for column in ["state", "total"] {
+                table.put(Put::new("xxxa").cell("f", column, "new")).await?;
+                sleep(TICK).await;
+            }
+            commit(one.transaction("xxx").condition(condition).delete(delete)).await;
+            assert_eq!(table.get(Get::new("xxxa")).await?, None);
+        }
+        Ok(())
+    });
+}
+
+/// A blind delete, and at once a put of the same cell by another client.
+#[test]
+fn put_in_the_millisecond_of_a_delete_is_visible() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        for round in 0..50 {
+            let old = Put::new("xxxa").cell("f", "q", "old");
+            one.table().put(old).await?;
+            let delete = match round % 3 {
+                0 => Delete::new("xxxa"),
+                1 => Delete::new("xxxa").family("f"),
+                _ => Delete::new("xxxa").column("f", "q"),
+            };
+            assert!(
+                one.transaction("xxx")
+                    .delete(delete)
+                    .commit()
+                    .await
+                    .is_committed()
+            );
+            let put = Put::new("xxxa").cell("f", "q", "new");
+            assert!(other.transaction("xxx").put(put).commit().await.is_committed());
+            assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("new"));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn column_added_to_a_row_that_is_being_deleted_is_deleted_or_comes_later() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        commit(one.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "1"))).await;
+        let both = one
+            .transaction("xxx")
+            .delete(Delete::new("xxxa"))
+            .put(Put::new("xxxlog").cell("f", "q", "deleted"));
+        let (held, delete) = hold(hbase, both);
+        sleep(TICK).await;
+        commit(
+            other
+                .transaction("xxx")
+                .put(Put::new("xxxa").cell("g", "added", "1")),
+        )
+        .await;
+        held.release();
+        assert!(delete.await?.is_committed());
+        assert_eq!(other.table().get(Get::new("xxxa")).await?, None);
+        Ok(())
+    });
+}
+
+/// The region moves, while the call is under way, to a server whose clock is behind. Blind
+/// transactions, checked ones and deletes wait until that clock has passed what was written before.
+#[test]
+fn write_is_visible_after_a_move_to_a_clock_that_is_behind() {
+    let hbase = FakeHBase::builder().servers(2);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let hbase = hbase.build();
+        let [one, _] = two_clients(&hbase).await.unwrap();
+        hbase.server(1).set_clock_ahead(-20_000);
+        let put = |value: &'static str| Put::new("xxxa").cell("f", "q", value);
+        type Write = fn(Transaction, Put) -> Transaction;
+        let writes: [Write; 4] = [
+            |transaction, put| transaction.put(put),
+            |transaction, put| transaction.put(put).guard_timestamps(),
+            |transaction, put| {
+                transaction
+                    .condition(Condition::equal("xxxa", "f", "q", "old"))
+                    .put(put)
+            },
+            |transaction, put| transaction.delete(Delete::new("xxxa")).put(put),
+        ];
+        for (number, write) in writes.into_iter().enumerate() {
+            hbase.move_region("orders", "xxx", 0);
+            hbase.settled().await;
+            sleep(Duration::from_secs(60)).await;
+            commit(one.transaction("xxx").put(put("old"))).await;
+            let (held, new) = hold(&hbase, write(one.transaction("xxx"), put("new")));
+            sleep(TICK).await;
+            assert_eq!(held.happened(), 1);
+            hbase.move_region("orders", "xxx", 1);
+            held.release();
+            let outcome = new.await.unwrap();
+            assert!(outcome.is_committed(), "{number}: {outcome}");
+            let value = value(one.table(), "xxxa", "q").await.unwrap();
+            assert_eq!(value.as_deref(), Some("new"), "{number}");
+            commit(
+                one.transaction("xxx")
+                    .delete(Delete::new("xxxa").column("f", "q")),
+            )
+            .await;
+            assert_eq!(one.table().get(Get::new("xxxa")).await.unwrap(), None, "{number}");
+        }
+    });
+}
+
+/// What the comparison found is somewhere between its two times.
+#[test]
+fn slow_comparison_of_clocks_hides_no_difference() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        let orders = PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+        hbase.server(0).set_clock_ahead(-10_000);
+        let slow = Call::Multi.on("orders").delay_request(Duration::from_secs(11));
+        let slow = hbase.fault(slow.times(1));
+        let warm = Put::new("xxxw").cell("f", "q", "1");
+        commit(orders.transaction("xxx").put(warm).recorded()).await;
+        assert_eq!(slow.happened(), 1);
+        let now = hbase_fake_now(hbase);
+        for ahead in [0, 5, 500, 9_000, 3_600_000] {
+            let old = Put::new("xxxa").cell_at("f", "q", now + ahead, "old");
+            orders.table().put(old).await?;
+            let checked = Condition::equal("xxxa", "f", "q", "old");
+            let new = Put::new("xxxa").cell("f", "q", "new");
+            commit(orders.transaction("xxx").condition(checked).put(new)).await;
+            let value = value(orders.table(), "xxxa", "q").await?;
+            assert_eq!(value.as_deref(), Some("new"), "{ahead}");
+            commit(orders.transaction("xxx").delete(Delete::new("xxxa"))).await;
+        }
+        Ok(())
+    });
+}
+
+/// Returns the time of the cluster without skew.
+fn hbase_fake_now(hbase: &FakeHBase) -> u64 {
+    crate::txn::servers::millis(hbase_client::Environment::wall_clock(&hbase.environment()))
+}
+
+/// Cells stamped ahead are deleted one by one, so that nothing ahead hides what comes next.
+#[test]
+fn delete_of_a_cell_far_ahead_hides_no_later_put() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let far = hbase_fake_now(hbase) + 50 * 365 * 86_400_000;
+        for delete in [
+            Delete::new("xxxa"),
+            Delete::new("xxxa").family("f"),
+            Delete::new("xxxa").column("f", "q"),
+        ] {
+            for ahead in [0, 1] {
+                let put = Put::new("xxxa").cell_at("f", "q", far + ahead, "old");
+                commit(one.transaction("xxx").put(put)).await;
+            }
+            commit(one.transaction("xxx").delete(delete)).await;
+            assert_eq!(value(one.table(), "xxxa", "q").await?, None);
+            commit(
+                other
+                    .transaction("xxx")
+                    .put(Put::new("xxxa").cell("f", "q", "new")),
+            )
+            .await;
+            assert_eq!(value(one.table(), "xxxa", "q").await?.as_deref(), Some("new"));
+        }
+        Ok(())
+    });
+}
+
+/// A put that is stamped ahead, because its cell is, meets a delete of that cell.
+#[test]
+fn put_stamped_ahead_is_not_hidden_by_a_delete_in_its_way() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let far = hbase_fake_now(hbase) + 3_600_000;
+        let old = Put::new("xxxa").cell_at("f", "q", far, "old");
+        commit(one.transaction("xxx").put(old)).await;
+        let put = |value: &'static str| Put::new("xxxa").cell("f", "q", value);
+        let (held, delayed) = hold(hbase, one.transaction("xxx").put(put("1")).guard_timestamps());
+        sleep(TICK).await;
+        commit(other.transaction("xxx").put(put("2")).guard_timestamps()).await;
+        commit(other.transaction("xxx").delete(Delete::new("xxxa"))).await;
+        held.release();
+        assert!(delayed.await?.is_committed());
+        assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("1"));
+        Ok(())
+    });
+}

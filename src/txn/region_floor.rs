@@ -1,0 +1,147 @@
+//! The timestamps that the clock of a region's server must have passed before anything is stamped
+//! in the region.
+//!
+//! The server stamps cells with its clock. A region that moves to a server whose clock is behind, or
+//! is opened there after a crash, has cells ahead of that clock, and they would hide what is put
+//! next. So after an opening, the first writer looks for such cells, and writers wait until the clock
+//! has passed them. A region that was opened long ago has none: HBase admits no region server whose
+//! clock differs from the master's by more than 30 s (`hbase.master.maxclockskew`).
+//!
+//! Cells that are further ahead were stamped by clients, and are not waited for.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Error as ClientError, ReadFilter, RegionInfo, Scan, ServerName, TimeRange,
+    low_level::{AtOnce, RegionGuard, ServingRegion, TableCalls, Verdict},
+};
+use tokio::time::Instant;
+
+use super::{proven_table::ProvenTable, servers::MAX_SKEW};
+use crate::error::{ClientErrorKind, Result};
+
+/// How long after its opening a region may have cells ahead of its server's clock, by the clock of
+/// this machine, which differs from each of the others.
+const RECENT: Duration = MAX_SKEW.saturating_mul(3);
+
+/// The maximum number of bytes of the keys of cells that are ahead. If there are more, their
+/// timestamps count as being as far ahead as they can be.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The floors of the regions of a table.
+#[derive(Debug, Default)]
+pub(super) struct RegionFloors {
+    /// For each region name, the last opening for which the floor is known, and the floor.
+    known: Mutex<HashMap<Bytes, (i64, u64)>>,
+}
+
+impl RegionFloors {
+    fn known(&self) -> MutexGuard<'_, HashMap<Bytes, (i64, u64)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the floor of an opening of a region, or `None` if it must be looked for.
+    pub(super) fn of(&self, serving: ServingRegion<'_>, now: u64) -> Option<u64> {
+        let ServingRegion {
+            region,
+            opening,
+            opened_at,
+            ..
+        } = serving;
+        if opened_at.is_some_and(|opened_at| was_long_ago(opened_at, now)) {
+            return Some(0);
+        }
+        let known = self.known().get(&region.name).copied();
+        known.filter(|(of, _)| *of == opening).map(|(_, floor)| floor)
+    }
+
+    fn set(&self, region: Bytes, opening: i64, floor: u64) {
+        self.known().insert(region, (opening, floor));
+    }
+}
+
+/// Returns whether the clocks of all servers have passed a time of one of them.
+pub(super) fn was_long_ago(time: u64, now: u64) -> bool {
+    let recent = u64::try_from(RECENT.as_millis()).unwrap_or(u64::MAX);
+    time.saturating_add(recent) < now
+}
+
+/// The opening of a region on a server.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    pub(super) region: RegionInfo,
+    pub(super) server: ServerName,
+    pub(super) sequence: i64,
+}
+
+/// Looks for cells and delete markers ahead of the clock of the region's server, which was compared,
+/// and records the floor. Records nothing if the region has moved since.
+pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instant) -> Result<()> {
+    let time = table.servers().time_at(&opening.server);
+    let from = time.latest.saturating_add(1);
+    let furthest = from.saturating_add(u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX));
+    let region = &opening.region;
+    let scan = Scan::new()
+        .raw()
+        .start_row(region.start_key.clone())
+        .stop_row(region.end_key.clone())
+        .time_range(TimeRange { from, to: furthest })
+        .filter(ReadFilter::key_only())
+        .cache_blocks(false);
+    let scan = table.terms().user_families().cloned().fold(scan, Scan::family);
+    let guard = ThisOpening {
+        opening: &opening,
+        is_gone: AtomicBool::new(false),
+    };
+    let how = AtOnce {
+        operation: "looking for cells ahead of the clock",
+        guard: &guard,
+        max_bytes: MAX_BYTES,
+        deadline,
+    };
+    let floor = match table.table().scan_at_once(&scan, how).await {
+        Ok(Some(rows)) => {
+            let cells = rows.iter().flat_map(|row| row.cells());
+            let newest = cells.map(|cell| cell.timestamp).max();
+            newest.unwrap_or(0).max(time.latest)
+        }
+        Ok(None) => furthest,
+        Err(_) if guard.is_gone.load(Ordering::Relaxed) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let Opening { region, sequence, .. } = opening;
+    table.floors().set(region.name, sequence, floor);
+    Ok(())
+}
+
+/// Lets a call pass only to this opening of the region.
+struct ThisOpening<'a> {
+    opening: &'a Opening,
+    is_gone: AtomicBool,
+}
+
+impl RegionGuard for ThisOpening<'_> {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        let Opening {
+            region,
+            server,
+            sequence,
+        } = self.opening;
+        if serving.region.name == region.name && serving.opening == *sequence && serving.server == server {
+            return Verdict::Pass;
+        }
+        self.is_gone.store(true, Ordering::Relaxed);
+        Verdict::Stop(ClientError::new(
+            ClientErrorKind::Server,
+            format!("region {} was opened again", BytesBinary(&region.name)),
+        ))
+    }
+}
