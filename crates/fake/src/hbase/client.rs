@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -31,7 +31,7 @@ impl Connector for FakeConnector {
 }
 
 /// Clocks that follow tokio's clock and agree with those of a [`FakeHBase`], and random numbers
-/// from its seed.
+/// that follow from its seed and differ from those of its other environments.
 #[derive(Clone)]
 pub struct FakeEnvironment {
     start: Instant,
@@ -100,13 +100,17 @@ impl FakeHBase {
         }
     }
 
-    /// Returns the clocks and the random numbers of a client of this cluster.
+    /// Returns the clocks and the random numbers of one client of this cluster. Call it for each
+    /// client: clients with equal random numbers draw equal nonces, tokens and ids. The numbers follow
+    /// from the seed of the cluster and the number of environments before.
     #[must_use]
     pub fn environment(&self) -> FakeEnvironment {
+        let number = self.environments.fetch_add(1, Ordering::Relaxed);
+        let seed = self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         FakeEnvironment {
             start: Instant::now(),
             wall: self.network.wall(),
-            rng: Arc::new(Mutex::new(Rng::with_seed(self.seed))),
+            rng: Arc::new(Mutex::new(Rng::with_seed(seed))),
         }
     }
 
@@ -122,5 +126,64 @@ impl FakeHBase {
             .environment(self.environment())
             .connect()
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_client::{Get, Increment};
+
+    use super::*;
+
+    const INCREMENTS: i64 = 3;
+
+    fn random(environment: &FakeEnvironment) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        environment.fill_random(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn environments_differ_and_follow_from_the_seed() {
+        let draw = |seed| {
+            let mut drawn = Vec::new();
+            FakeHBase::run(async |_| {
+                let hbase = FakeHBase::builder().seed(seed).build();
+                drawn.extend((0..4).map(|_| random(&hbase.environment())));
+                Ok(())
+            });
+            drawn
+        };
+        let mut one = draw(7);
+        assert_eq!(one, draw(7));
+        one.extend(draw(8));
+        one.sort_unstable();
+        one.dedup();
+        assert_eq!(one.len(), 8);
+    }
+
+    async fn assert_increments_of_two_clients_count(hbase: &FakeHBase) -> hbase_client::Result<()> {
+        hbase.create_table("orders", &["f"], &[]);
+        for _ in 0..2 {
+            let orders = hbase.connect().await?.table("orders")?;
+            for _ in 0..INCREMENTS {
+                orders.increment(Increment::new("a").column("f", "n", 1)).await?;
+            }
+        }
+        let orders = hbase.connect().await?.table("orders")?;
+        let row = orders.get(Get::new("a")).await?.expect("a row");
+        assert_eq!(row.get::<i64>("f", "n")?, Some(2 * INCREMENTS));
+        Ok(())
+    }
+
+    #[test]
+    fn increments_of_two_clients_count_twice() {
+        FakeHBase::run(async |hbase| Ok(assert_increments_of_two_clients_count(hbase).await?));
+    }
+
+    #[tokio::test]
+    async fn increments_of_two_clients_count_twice_over_sockets() {
+        let hbase = FakeHBase::builder().listen().await.unwrap();
+        assert_increments_of_two_clients_count(&hbase).await.unwrap();
     }
 }

@@ -9,6 +9,7 @@ mod tables;
 use std::{
     fmt, io,
     net::{IpAddr, Ipv4Addr},
+    sync::atomic::AtomicU64,
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -33,6 +34,9 @@ pub struct FakeHBase {
     network: Network,
     addresses: Vec<String>,
     seed: u64,
+    /// The number of environments of clients so far.
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "of clients only"))]
+    environments: AtomicU64,
 }
 
 /// The settings of a [`FakeHBase`].
@@ -137,7 +141,8 @@ impl FakeHBaseBuilder {
         self
     }
 
-    /// Sets the seed of everything that is random: latency, random faults, and what a crash loses.
+    /// Sets the seed of everything that is random: latency, random faults, the losses of a crash, and
+    /// the numbers of clients.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
@@ -178,6 +183,7 @@ impl FakeHBaseBuilder {
             network,
             addresses,
             seed,
+            environments: AtomicU64::new(0),
         }
     }
 
