@@ -19,19 +19,24 @@ const ROUNDS: usize = 4;
 const ROWS: usize = 12;
 const MUTATIONS: usize = 40;
 
-/// The values of a row that it may have.
+/// The values of a row that it may have: `None` if it is deleted.
 #[derive(Debug, Default)]
 struct Values {
     /// The last acknowledged one.
     written: Option<u64>,
     /// Those whose outcome is unknown, which may be applied late.
-    maybe: Vec<u64>,
+    maybe: Vec<Option<u64>>,
 }
 
 /// What a mutation changes.
 #[derive(Clone, Debug)]
 enum Change {
     Put {
+        row: usize,
+        value: u64,
+    },
+    /// Deletes a row that is written again.
+    DeleteForNow {
         row: usize,
         value: u64,
     },
@@ -104,6 +109,15 @@ impl Task {
         }
     }
 
+    /// Deletes what the row has, with a timestamp where puts have one.
+    fn delete(&self, row: usize, value: u64) -> Delete {
+        let delete = Delete::new(self.row(row));
+        match row % 2 {
+            0 => delete,
+            _ => delete.timestamp(value),
+        }
+    }
+
     fn short_lived(&self, number: usize) -> String {
         format!("{}-short{number:03}", self.name)
     }
@@ -141,11 +155,14 @@ impl Task {
             1..4 => Change::Delete {
                 row: self.short_lived(number),
             },
-            _ => {
+            drawn => {
                 let value = self.next;
                 self.next += 1;
                 let row = self.rng.usize(..ROWS);
-                Change::Put { row, value }
+                match drawn {
+                    4..7 => Change::DeleteForNow { row, value },
+                    _ => Change::Put { row, value },
+                }
             }
         }
     }
@@ -153,6 +170,7 @@ impl Task {
     fn mutation(&self, change: &Change) -> Mutation {
         match change {
             Change::Put { row, value } => self.put(*row, *value).into(),
+            Change::DeleteForNow { row, value } => self.delete(*row, *value).into(),
             Change::Delete { row } => Delete::new(row.clone()).into(),
             Change::NoFamily => Put::new(self.row(0)).cell("absent", "n", "v").into(),
         }
@@ -258,11 +276,15 @@ impl Task {
             Some(Err(error)) => (!error.is_outcome_unknown()).then_some(false),
         };
         match change {
-            Change::Put { row, value } => {
+            Change::Put { row, .. } | Change::DeleteForNow { row, .. } => {
+                let written = match change {
+                    Change::Put { value, .. } => Some(*value),
+                    _ => None,
+                };
                 let values = &mut self.rows[*row];
                 match certainty {
-                    Some(true) => values.written = Some(*value),
-                    None => values.maybe.push(*value),
+                    Some(true) => values.written = written,
+                    None => values.maybe.push(written),
                     Some(false) => {
                         // That is the failure of another mutation.
                         let kind = result.unwrap().unwrap_err().kind();
@@ -284,8 +306,7 @@ impl Task {
                 let value = std::str::from_utf8(row.value(FAMILY, "n").unwrap()).unwrap();
                 value.parse::<u64>().unwrap()
             });
-            let is_possible =
-                found == values.written || found.is_some_and(|found| values.maybe.contains(&found));
+            let is_possible = found == values.written || values.maybe.contains(&found);
             assert!(is_possible, "row {number} has {found:?}: {values:?}");
         }
         for (row, certainty) in &self.deleted {

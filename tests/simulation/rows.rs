@@ -36,7 +36,33 @@ struct Tally {
     appended: RefCell<BTreeMap<String, Option<bool>>>,
     /// Whether each row was deleted, likewise.
     deleted: RefCell<BTreeMap<String, Option<bool>>>,
+    /// The rows that were deleted and certainly written again, with the way.
+    rewritten: RefCell<Vec<(String, Rewrite)>>,
 }
+
+/// A way to write a row that was deleted.
+#[derive(Clone, Copy, Debug)]
+enum Rewrite {
+    Put,
+    MutateMany,
+    MutateRow,
+    Conditional,
+    ConditionalMany,
+    Increment,
+    Append,
+    Batch,
+}
+
+const REWRITES: [Rewrite; 8] = [
+    Rewrite::Put,
+    Rewrite::MutateMany,
+    Rewrite::MutateRow,
+    Rewrite::Conditional,
+    Rewrite::ConditionalMany,
+    Rewrite::Increment,
+    Rewrite::Append,
+    Rewrite::Batch,
+];
 
 /// What an operation of a batch adds.
 enum Added {
@@ -96,6 +122,7 @@ pub(crate) async fn scenario(world: World) {
     world.end_faults().await;
     tally.check_list(&table).await;
     tally.check_deleted(&table).await;
+    tally.check_rewritten(&table).await;
     let counted = number(&table, COUNTER, "n").await;
     let (least, most) = (tally.added.get(), tally.added.get() + tally.maybe_added.get());
     assert!(
@@ -178,6 +205,14 @@ impl Tally {
         }
     }
 
+    async fn check_rewritten(&self, table: &Table) {
+        let rewritten = self.rewritten.borrow().clone();
+        for (row, rewrite) in rewritten {
+            let is_there = table.get(Get::new(row.clone())).await.unwrap().is_some();
+            assert!(is_there, "{row}: deleted, written by {rewrite:?}, and not there");
+        }
+    }
+
     async fn check_deleted(&self, table: &Table) {
         let deleted = self.deleted.borrow().clone();
         for (row, certainty) in deleted {
@@ -188,10 +223,43 @@ impl Tally {
     }
 }
 
+impl Rewrite {
+    /// Writes a cell of a row. Returns whether it is certainly stored.
+    async fn write(self, table: &Table, row: &str) -> bool {
+        let put = || Put::new(row.to_owned()).cell(FAMILY, "n", 7_i64);
+        let increment = || Increment::new(row.to_owned()).column(FAMILY, "n", 7);
+        let absent = || Condition::absent(row.to_owned(), FAMILY, "other");
+        match self {
+            Self::Put => table.put(put()).await.is_ok(),
+            Self::MutateMany => table.mutate_many([put()]).await.iter().all(Result::is_ok),
+            Self::MutateRow => table.mutate_row([put().into()]).await.is_ok(),
+            Self::Conditional => {
+                let done = table.check_and_mutate(absent(), [put().into()]).await;
+                done.is_ok_and(|result| result.success)
+            }
+            Self::ConditionalMany => {
+                let change = (absent(), vec![put().into()]);
+                let done = table.check_and_mutate_many([change]).await;
+                done.iter().flatten().any(|result| result.success)
+            }
+            Self::Increment => table.increment(increment()).await.is_ok(),
+            Self::Append => {
+                let append = Append::new(row.to_owned()).cell(FAMILY, "n", "v");
+                table.append(append).await.is_ok()
+            }
+            Self::Batch => {
+                let done = table.batch([increment().into()]).await;
+                done.iter().all(Result::is_ok)
+            }
+        }
+    }
+}
+
 impl Task {
     async fn run(mut self) {
         for _ in 0..CALLS {
-            match self.rng.u8(..13) {
+            match self.rng.u8(..15) {
+                13..15 => self.delete_and_write_again().await,
                 0..3 => self.put().await,
                 11..13 => self.add_in_a_batch().await,
                 10 => self.put_of_no_family().await,
@@ -356,6 +424,22 @@ impl Task {
         let done = self.table.delete(Delete::new(row.clone())).await;
         let done = done.map_err(|error| error.is_outcome_unknown());
         self.tally.deleted.borrow_mut().insert(row, certainty(done));
+    }
+
+    /// Deletes a new row and writes it again at once.
+    async fn delete_and_write_again(&mut self) {
+        let row = format!("z{}-{}", self.row, self.next);
+        self.next += 1;
+        let rewrite = self.rng.choice(REWRITES).unwrap();
+        let delete = Delete::new(row.clone()).column(FAMILY, "n");
+        let deleted = match self.rng.u8(..3) {
+            0 => self.table.delete(delete).await.is_ok(),
+            1 => self.table.mutate_row([delete.into()]).await.is_ok(),
+            _ => self.table.mutate_many([delete]).await.iter().all(Result::is_ok),
+        };
+        if deleted && rewrite.write(&self.table, &row).await {
+            self.tally.rewritten.borrow_mut().push((row, rewrite));
+        }
     }
 
     /// Reads several rows, some of them twice: the answers come in the order of the gets.

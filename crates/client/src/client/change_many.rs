@@ -135,6 +135,8 @@ impl Table {
         if self.connection.config().nonces() {
             attempts.repeat_on_one_server();
         }
+        self.wait_out_deletes(changes.iter().map(|change| &change.mutation))
+            .await;
         let mut changing = Changing {
             table: self,
             nonce_group: self.connection.nonce(),

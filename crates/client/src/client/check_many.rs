@@ -192,6 +192,8 @@ impl Table {
             .iter()
             .flat_map(|Placed { change, location }| change.call.message(&location.region).region_action);
         let request = EncodedMultiRequest::new(region_action.collect());
+        let mutations = call.iter().flat_map(|placed| placed.change.call.mutations());
+        self.wait_out_deletes(mutations).await;
         let answer = self
             .call(&location, "Multi", &request, limit)
             .await
@@ -205,6 +207,7 @@ impl Table {
             match result {
                 Ok(result) => {
                     change.attempts.succeed();
+                    self.record_result(&change.call, &result);
                     answers.push((change.place, Ok(result)));
                 }
                 Err(failure) => again.push(Unmade {
@@ -223,6 +226,7 @@ impl Table {
             if let Some((failure, location)) = failure {
                 change.attempts.recover(failure, &location).await?;
             }
+            self.wait_out_deletes(change.call.mutations()).await;
             loop {
                 let location = change.attempts.locate().await?;
                 if !self
@@ -240,7 +244,9 @@ impl Table {
                 match answer {
                     Ok(answers) => {
                         change.attempts.succeed();
-                        return Ok(CheckAndMutateResult::new(change.call.row.clone(), answers));
+                        let result = CheckAndMutateResult::new(change.call.row.clone(), answers);
+                        self.record_result(&change.call, &result);
+                        return Ok(result);
                     }
                     Err(failure) => change.attempts.recover(failure, &location).await?,
                 }

@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::lanes::{Lanes, Shared};
+use super::{
+    lanes::{Lanes, Shared},
+    recent_deletes::RecentDeletes,
+};
 use crate::{
     cluster::Cluster,
     config::Config,
@@ -60,6 +63,7 @@ impl Connection {
             shared: Arc::new(Shared {
                 cluster,
                 lanes: Lanes::default(),
+                recent_deletes: RecentDeletes::default(),
             }),
         }
     }

@@ -70,6 +70,7 @@ impl Table {
             }
             false => Operation::mutation(&mutation),
         };
+        self.wait_out_deletes([&mutation]).await;
         loop {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));

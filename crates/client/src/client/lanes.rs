@@ -42,6 +42,7 @@ use tokio::{
 };
 
 use self::call::SharedCall;
+use super::recent_deletes::RecentDeletes;
 use crate::{
     cluster::{Cluster, RegionLocation},
     model::{Get, Mutation, RegionInfo, Row, ServerName},
@@ -171,6 +172,7 @@ struct Ticket {
 pub(super) struct Shared {
     pub(super) cluster: Cluster,
     pub(super) lanes: Lanes,
+    pub(super) recent_deletes: RecentDeletes,
 }
 
 /// The single operations of a client, by server.

@@ -19,6 +19,7 @@
 //! | `endpoint_range` | the same on all regions of a range of rows |
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
+//! | `recent_deletes` | rows with a recent delete, whose next put waits |
 //! | `timeline` | reads that a replica of the region may answer |
 //! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers, servers |
 //! | `authentication` | the user of a connection, and delegation tokens for it |
@@ -46,6 +47,7 @@ mod multi;
 mod pauses;
 mod procedure;
 mod proof;
+mod recent_deletes;
 mod region_call;
 mod row_mutations;
 mod scanner;

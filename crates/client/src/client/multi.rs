@@ -129,6 +129,14 @@ impl Table {
 }
 
 impl MultiCall {
+    /// Returns the mutations of all actions.
+    pub(super) fn mutations(&self) -> impl Iterator<Item = &Mutation> {
+        self.actions.iter().flat_map(|action| match action {
+            RegionAction::Get(_) => &[][..],
+            RegionAction::Atomic(mutations) | RegionAction::Conditional { mutations, .. } => mutations,
+        })
+    }
+
     pub(super) fn message(&self, region: &RegionInfo) -> EncodedMultiRequest {
         let region_action = together(&self.actions)
             .map(|actions| RegionAction::message(actions, region, self.durability))

@@ -96,9 +96,10 @@ impl Table {
             actions: vec![RegionAction::Atomic(mutations)],
             durability,
         };
-        let answers = self
-            .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
-            .await?;
+        let deadline = self.deadline();
+        self.wait_out_deletes(call.mutations()).await;
+        let answers = self.multi_where(OPERATION, &call, &AnyRegion, deadline).await?;
+        self.record_deletes(call.mutations());
         let cells = match answers.into_iter().next() {
             Some(ActionAnswer::Applied(cells)) => cells,
             _ => Vec::new(),
@@ -166,10 +167,19 @@ impl Table {
     ) -> Result<CheckAndMutateResult> {
         const OPERATION: &str = "check and mutate";
         let call = self.conditional_call(OPERATION, condition, mutations.into_iter().collect())?;
-        let answers = self
-            .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
-            .await?;
-        Ok(CheckAndMutateResult::new(call.row, answers))
+        let deadline = self.deadline();
+        self.wait_out_deletes(call.mutations()).await;
+        let answers = self.multi_where(OPERATION, &call, &AnyRegion, deadline).await?;
+        let result = CheckAndMutateResult::new(call.row.clone(), answers);
+        self.record_result(&call, &result);
+        Ok(result)
+    }
+
+    /// Records the deletes of a conditional change that was made.
+    pub(super) fn record_result(&self, call: &MultiCall, result: &CheckAndMutateResult) {
+        if result.success {
+            self.record_deletes(call.mutations());
+        }
     }
 
     /// Returns the call of a conditional change, if it can be sent.

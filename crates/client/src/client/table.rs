@@ -290,6 +290,10 @@ impl Table {
     /// that applying it twice has the same effect as once. Otherwise a second put could overwrite
     /// another client's write in between, so the outcome is reported as unknown.
     ///
+    /// A put without a timestamp waits for about a millisecond if this client has just deleted a part
+    /// of the row at the server's time: HBase would hide it otherwise. The same holds for increments
+    /// and appends, and for puts in lists and writers.
+    ///
     /// # Errors
     ///
     /// Returns an error as [`get`](Self::get) does; its [outcome may be
@@ -332,6 +336,7 @@ impl Table {
             false => CallKind::Write,
         };
         let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
+        self.wait_out_deletes([&mutation]).await;
         loop {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
@@ -341,6 +346,7 @@ impl Table {
             {
                 Ok(_) => {
                     attempts.succeed();
+                    self.record_deletes([&mutation]);
                     return Ok(());
                 }
                 Err(failure) => attempts.recover(failure, &location).await?,

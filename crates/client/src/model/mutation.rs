@@ -131,6 +131,23 @@ impl Mutation {
         }
     }
 
+    pub(crate) fn is_delete(&self) -> bool {
+        matches!(self, Self::Delete(_))
+    }
+
+    /// Returns whether the server's clock stamps any part of it.
+    pub(crate) fn is_stamped_by_server(&self) -> bool {
+        match self {
+            Self::Put(put) => !put.is_stamped(),
+            Self::Delete(delete) => {
+                let mut scopes = delete.scopes.iter();
+                delete.timestamp.is_none()
+                    && (delete.scopes.is_empty() || scopes.any(|scope| scope.timestamp().is_none()))
+            }
+            Self::Increment(_) | Self::Append(_) => true,
+        }
+    }
+
     /// Returns the families that the mutation names. Empty for a delete of a whole row.
     pub fn families(&self) -> impl Iterator<Item = &Bytes> {
         let (cells, scopes, counters): (&[Column], &[DeleteScope], &[Counter]) = match self {

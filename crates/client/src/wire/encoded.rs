@@ -39,6 +39,8 @@ pub(crate) struct Encoded {
     pub(crate) number: u64,
     /// Whether applying it twice has the same effect as once.
     pub(crate) is_repeatable: bool,
+    pub(crate) is_delete: bool,
+    pub(crate) is_stamped_by_server: bool,
     row_len: u16,
     start: usize,
     /// The end of the message, which is the start of the cells.
@@ -84,6 +86,8 @@ impl EncodedMutations {
         self.mutations.push(Encoded {
             number,
             is_repeatable,
+            is_delete: mutation.is_delete(),
+            is_stamped_by_server: mutation.is_stamped_by_server(),
             row_len,
             start,
             cells,

@@ -4,13 +4,12 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use hbase_client::Writer;
 use hbase_txn::Mutation;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{
     format::Format,
     ledger::Rejection,
     settlement::{Settlement, Stop, is_of_one_line},
-    spacing::{DeletedRows, MILLISECOND},
 };
 use crate::{
     cmd::{
@@ -31,7 +30,6 @@ pub(super) struct Importer {
     lines: InputLines,
     format: Format,
     writer: Writer,
-    deleted: DeletedRows,
     watch: Watch,
 }
 
@@ -56,7 +54,6 @@ impl Importer {
             lines,
             format,
             writer,
-            deleted: DeletedRows::default(),
             watch: Watch {
                 settlement,
                 signals,
@@ -122,17 +119,7 @@ impl Importer {
     async fn write(&mut self, line: InputLine, mutations: Vec<LineMutation>) -> Result<(), Stop> {
         let (number, mut left) = (line.number, mutations.len());
         self.watch.settlement.ledger.add(line, left);
-        for LineMutation {
-            mutation,
-            deletes_now,
-        } in mutations
-        {
-            if self.deleted.must_precede(&mutation) {
-                self.drain().await?;
-                sleep(MILLISECOND).await;
-                self.deleted.clear();
-            }
-            self.deleted.add(&mutation, deletes_now);
+        for LineMutation { mutation, .. } in mutations {
             if let Err(why) = self.append(mutation).await? {
                 self.watch
                     .settlement

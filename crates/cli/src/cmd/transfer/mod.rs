@@ -6,7 +6,6 @@
 //! | `importer` | reads lines and writes their mutations |
 //! | `settlement` | what became of the lines: counts, rejects, checkpoints, progress |
 //! | `ledger` | the lines in flight, in the order of the file |
-//! | `spacing` | puts that must not follow a delete of their row within a millisecond |
 //! | `checkpoint` | the file that records how far an import is |
 //! | `rejects` | the file of rejected lines |
 //! | `export` | reads rows and writes their lines |
@@ -23,7 +22,6 @@ mod json;
 mod ledger;
 mod rejects;
 mod settlement;
-mod spacing;
 mod tsv;
 
 pub(crate) use self::{export::Export, import::Import};

@@ -34,7 +34,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 pub use self::ingest::IngestEvent;
 pub use self::writer::{FailedWrite, Writer, WriterOptions};
@@ -196,6 +196,7 @@ impl<'a> Bulk<'a> {
                 Ok(load) => {
                     let mut part = part;
                     part.attempts.succeed();
+                    self.table.record_encoded_deletes(&part.mutations);
                     let left = part.attempts.time_left();
                     self.complete(part.mutations, None);
                     match self.pause(&first, load, left) {
@@ -344,6 +345,10 @@ impl<'a> Bulk<'a> {
                 };
                 queue.is_busy = true;
                 let part = next.part(table, rules);
+                if let Some(end) = table.end_of_pause(&part.mutations) {
+                    self.steps.push(held(first, part, end).boxed());
+                    continue;
+                }
                 for mutation in part.mutations.mutations() {
                     left = left.saturating_sub(1);
                     left_bytes = left_bytes.saturating_sub(mutation.len());
@@ -361,6 +366,12 @@ impl<'a> Bulk<'a> {
             self.steps.push(table.written(server.clone(), parts).boxed());
         }
     }
+}
+
+/// Holds a part with puts of rows that were deleted just now.
+async fn held(queue: Bytes, part: Part<'_>, until: Instant) -> Step<'_> {
+    sleep_until(until).await;
+    Step::Ready(queue, part, None)
 }
 
 async fn paused<'a>(queue: Bytes, pause: Duration) -> Step<'a> {
@@ -446,6 +457,24 @@ impl Table {
     /// Returns the location of a row if it is cached.
     fn known_location(&self, row: &[u8]) -> Option<Arc<RegionLocation>> {
         self.connection.shared.cluster.known_location(&self.name, row)
+    }
+
+    /// Returns when mutations may be sent that the server stamps, or `None` if that is now.
+    fn end_of_pause(&self, slice: &EncodedSlice) -> Option<Instant> {
+        let mutations = slice.mutations().iter();
+        let stamped = mutations.filter(|mutation| !mutation.is_delete && mutation.is_stamped_by_server);
+        let rows = stamped.map(|mutation| slice.row_bytes(mutation));
+        let recent = &self.connection.shared.recent_deletes;
+        recent.end_of_pause(&self.name, rows)
+    }
+
+    /// Records the deletes of mutations that were applied.
+    fn record_encoded_deletes(&self, applied: &EncodedSlice) {
+        let mutations = applied.mutations().iter();
+        let deletes = mutations.filter(|mutation| mutation.is_delete && mutation.is_stamped_by_server);
+        let rows = deletes.map(|mutation| applied.row_bytes(mutation));
+        let recent = &self.connection.shared.recent_deletes;
+        recent.add(&self.name, rows);
     }
 
     /// Sends the parts of one call.

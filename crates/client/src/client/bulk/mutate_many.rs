@@ -16,7 +16,7 @@ const NAME: &str = "mutate_many";
 impl Table {
     /// Writes many puts and deletes, in few calls. Returns one result for each, in their order.
     ///
-    /// Mutations of one row are applied in their order. Otherwise each mutation succeeds or fails on
+    /// Mutations of one row are applied in their order, and a put after a delete is visible. Otherwise each mutation succeeds or fails on
     /// its own, as with [`put`](Self::put): the list is not a transaction, and other clients may see
     /// some of its mutations before others. If regions move or split meanwhile, only their mutations
     /// are sent again.

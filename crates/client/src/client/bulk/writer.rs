@@ -36,8 +36,9 @@ pub struct WriterOptions {
 ///
 /// [`write`](Self::write) returns as soon as a mutation is in the buffer, and waits while the buffer
 /// is full. The writer sends mutations at once while few calls are in flight, and in larger calls
-/// otherwise; no timer delays them. Mutations of one row are applied in the order of their `write`
-/// calls. A mutation that fails does not affect others.
+/// otherwise. Mutations of one row are applied in the order of their `write` calls; a put after a
+/// delete of its row waits for a millisecond, so that the delete does not hide it. A mutation that
+/// fails does not affect others.
 ///
 /// Each mutation has a number, counted from 0 in the order of the `write` calls. A mutation is done
 /// when it is stored, or when its failure was reported. [`watermark`](Self::watermark) is the number
