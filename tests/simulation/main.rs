@@ -15,6 +15,7 @@
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |
 //! | `elections` | leaders and what followers see of them |
+//! | `histories` | drawn programs have linearizable histories |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
@@ -33,11 +34,15 @@ mod bulk;
 mod coordination;
 mod dropped;
 mod elections;
+mod histories;
 mod holds;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 mod latches;
+#[allow(dead_code, reason = "tests under faults use the rest")]
+#[path = "../linearizable/mod.rs"]
+mod linearizable;
 mod partitions;
 mod processes;
 mod rows;
@@ -148,4 +153,9 @@ fn barriers_open_when_all_have_arrived() {
         .steady_clocks()
         .doubled_requests()
         .run(barriers::scenario);
+}
+
+#[test]
+fn histories_are_linearizable() {
+    Simulation::from_env("linearizable").run(histories::scenario);
 }

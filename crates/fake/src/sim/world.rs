@@ -75,6 +75,12 @@ impl World {
         (Arc::clone(&self.hbase), Arc::clone(&self.journal))
     }
 
+    /// The seed of this run.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Returns random numbers of this seed. Each task of a scenario should have a stream of its own,
     /// so that its choices do not depend on the order of the others'.
     #[must_use]

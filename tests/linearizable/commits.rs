@@ -1,0 +1,216 @@
+//! Transactions, with retries and settlements.
+
+use std::time::Duration;
+
+use hbase_txn::{Outcome as Ended, PartitionedTable, Settled, Transaction, TransactionId};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    history::{Found, Operation, Outcome},
+    program::{Guard, Place, Step, draw_guard, draw_pause, draw_steps},
+    runner::Task,
+};
+
+/// A commit that began this long ago is not one that comes after a settlement.
+pub(super) const SETTLED_AFTER: Duration = Duration::from_millis(100);
+/// The time limit of a settlement.
+const SETTLEMENT: Duration = Duration::from_secs(600);
+
+/// A transaction that may be committed several times under one id.
+pub(super) struct Work {
+    pub(super) steps: Vec<Step>,
+    pub(super) guards: Vec<Guard>,
+    guarded: bool,
+    recorded: bool,
+    id: Option<TransactionId>,
+}
+
+/// What is known of a transaction so far.
+pub(super) enum Known {
+    Committed,
+    /// This call has not applied it. An earlier one may.
+    Failed,
+    /// No call has applied it, and none of those so far can any more.
+    Settled,
+    /// The call may have applied it, or may do so later.
+    Open,
+}
+
+impl Work {
+    fn draw(task: &mut Task<'_>) -> Self {
+        let seen = task.shared.seen(&task.partition);
+        let rng = &mut task.rng;
+        let places: Vec<_> = (0..rng.usize(..3)).map(|_| Place::draw(rng)).collect();
+        let guards = places
+            .iter()
+            .map(|place| draw_guard(&task.partition, place, &seen, rng));
+        let guards: Vec<_> = guards.collect();
+        let guarded = rng.bool() || !task.shared.mix.blind;
+        let (recorded, has_id) = match rng.u8(..5) {
+            0 => (true, false),
+            1..3 => (false, true),
+            _ => (false, false),
+        };
+        Self {
+            steps: draw_steps(&task.partition, &task.name, &places, rng),
+            guards,
+            guarded,
+            recorded,
+            id: has_id.then(|| TransactionId::new(task.name.clone()).unwrap()),
+        }
+    }
+
+    fn transaction(&self, table: &PartitionedTable, partition: &str) -> Transaction {
+        let mut transaction = table.transaction(partition.to_owned());
+        for guard in &self.guards {
+            transaction = transaction.condition(guard.condition.clone());
+        }
+        for step in &self.steps {
+            transaction = transaction.add(step.mutation.clone());
+        }
+        if self.guarded {
+            transaction = transaction.guard_timestamps();
+        }
+        if self.recorded {
+            transaction = transaction.recorded();
+        }
+        match &self.id {
+            Some(id) => transaction.id(id.clone()),
+            None => transaction,
+        }
+    }
+
+    fn what(&self, name: &str) -> String {
+        let mut what = format!("transaction {name}");
+        for (word, is_set) in [
+            ("guarded", self.guarded),
+            ("recorded", self.recorded),
+            ("id", self.id.is_some()),
+        ] {
+            if is_set {
+                what += " ";
+                what += word;
+            }
+        }
+        what
+    }
+}
+
+impl Task<'_> {
+    /// Commits a transaction, again if its outcome is unknown, and records what is known in the end.
+    pub(super) async fn commit(&mut self) {
+        let work = Work::draw(self);
+        let mut began = None;
+        for _ in 0..3 {
+            let called = self.shared.log.tick();
+            let known = self.commit_once(&work, called).await;
+            match known {
+                Known::Committed => {
+                    let returned = self.shared.log.tick();
+                    let first = began.unwrap_or(called);
+                    self.note(&work, first, returned, Outcome::Committed);
+                    return;
+                }
+                Known::Settled => began = None,
+                Known::Failed => {}
+                Known::Open => began = Some(began.unwrap_or(called)),
+            }
+            // The same again, by another client: its record answers, or its fence lets it be applied.
+            if work.id.is_none() || self.rng.bool() {
+                break;
+            }
+            self.client = self.rng.usize(..self.shared.clients.len());
+            sleep(draw_pause(self.shared.mix.pause, &mut self.rng)).await;
+        }
+        if let Some(called) = began {
+            self.note(&work, called, 0, Outcome::Unknown);
+        }
+    }
+
+    fn note(&self, work: &Work, called: i64, returned: i64, outcome: Outcome) {
+        let operation = Operation {
+            client: self.client,
+            called,
+            returned,
+            what: work.what(&self.name),
+            outcome,
+            reads: Vec::new(),
+            checks: work.guards.iter().map(|guard| guard.check.clone()).collect(),
+            changes: work.steps.iter().map(|step| step.change.clone()).collect(),
+            results: Found::new(),
+        };
+        self.shared.log.note(&self.partition, operation);
+    }
+
+    async fn commit_once(&mut self, work: &Work, called: i64) -> Known {
+        let transaction = work.transaction(self.table(), &self.partition);
+        let id = transaction.transaction_id().cloned();
+        let (patience, is_dropped) = self.patience();
+        let began = Instant::now();
+        let commit = timeout(patience, transaction.commit());
+        let settles = id.is_some() && self.rng.u8(..8) == 0;
+        let after = SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng);
+        let ended = if settles {
+            // Another client asks while this one is at work.
+            let settlement = async {
+                sleep(after).await;
+                self.settle(id.as_ref().unwrap()).await
+            };
+            let (ended, settled) = tokio::join!(commit, settlement);
+            if let (Ok(Ended::Committed(_)), Known::Settled) = (&ended, &settled) {
+                self.shared.log.contradict(format!(
+                    "{} in {} was settled as not applied {after:?} after its commit began, and was committed",
+                    self.name, self.partition
+                ));
+            }
+            match (&ended, settled) {
+                (_, Known::Committed) => return Known::Committed,
+                (Ok(Ended::Unknown(_)) | Err(_), known) => return known,
+                _ => ended,
+            }
+        } else {
+            commit.await
+        };
+        match ended {
+            Ok(Ended::Committed(_)) => return Known::Committed,
+            Ok(Ended::Unknown(_)) => {}
+            Ok(Ended::Rejected(_)) => {
+                let returned = self.shared.log.tick();
+                self.note(work, called, returned, Outcome::Rejected);
+                return Known::Failed;
+            }
+            Ok(outcome) => {
+                assert!(outcome.is_not_applied(), "{}: {outcome}", self.name);
+                return Known::Failed;
+            }
+            Err(_) => assert!(is_dropped, "{} does not end", self.name),
+        }
+        match &id {
+            Some(id) if self.rng.u8(..4) > 0 => {
+                sleep((SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng)).saturating_sub(began.elapsed()))
+                    .await;
+                self.settle(id).await
+            }
+            _ => Known::Open,
+        }
+    }
+
+    /// Settles an outcome by any client.
+    pub(super) async fn settle(&mut self, id: &TransactionId) -> Known {
+        let client = self.rng.usize(..self.shared.clients.len());
+        let table = &self.shared.clients[client].0;
+        let deadline = Instant::now() + SETTLEMENT;
+        loop {
+            match table.settle(self.partition.clone(), id).await {
+                Ok(Settled::Committed) => return Known::Committed,
+                Ok(Settled::NotApplied) => return Known::Settled,
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => {
+                    let is_late = Instant::now() > deadline || !error.is_outcome_unknown();
+                    assert!(!is_late, "{} can't be settled: {error}", self.name);
+                }
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

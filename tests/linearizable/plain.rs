@@ -1,0 +1,139 @@
+//! Reads and writes of single rows, and snapshots.
+
+use hbase_txn::{Get, Mutation, Put, Scan};
+use tokio::time::timeout;
+
+use super::{
+    history::{Found, Operation, Outcome, Read, found},
+    program::{FAMILIES, Place, ROWS, draw_guard, put},
+    runner::Task,
+    updates::reads_of_rows,
+};
+
+impl Task<'_> {
+    fn note_read(&self, called: i64, what: &str, reads: Vec<Read>) {
+        let returned = self.shared.log.tick();
+        for read in &reads {
+            self.shared.see(&self.partition, read);
+        }
+        let operation = Operation::read(self.client, called, returned, what, reads);
+        self.shared.log.note(&self.partition, operation);
+    }
+
+    /// Reads the partition at one moment.
+    pub(crate) async fn snapshot(&mut self) {
+        let called = self.shared.log.tick();
+        if let Ok(snapshot) = self.table().snapshot(self.partition.clone()).await {
+            let all = found(&self.partition, snapshot.rows());
+            self.note_read(called, "snapshot", vec![Read {
+                scope: String::new(),
+                found: all,
+            }]);
+        }
+    }
+
+    pub(super) async fn get_row(&mut self) {
+        let row = Place::draw(&mut self.rng).row;
+        let called = self.shared.log.tick();
+        let get = FAMILIES.iter().fold(
+            Get::new(format!("{}{row}", self.partition)),
+            |get, family| get.family(*family),
+        );
+        if let Ok(answer) = self.table().table().get(get).await {
+            let found = found(&self.partition, &answer);
+            self.note_read(called, "get", vec![Read {
+                scope: format!("{row}/"),
+                found,
+            }]);
+        }
+    }
+
+    pub(super) async fn get_cell(&mut self) {
+        let place = Place::draw(&mut self.rng);
+        let called = self.shared.log.tick();
+        let get = Get::new(format!("{}{}", self.partition, place.row)).column(place.family, place.qualifier);
+        if let Ok(answer) = self.table().table().get(get).await {
+            let found = found(&self.partition, &answer);
+            self.note_read(called, "get", vec![Read {
+                scope: place.name(),
+                found,
+            }]);
+        }
+    }
+
+    /// Scans the partition: each row is read at a moment of its own.
+    pub(super) async fn scan(&mut self) {
+        let called = self.shared.log.tick();
+        let scan = Scan::prefix(format!("{}r", self.partition)).caching(self.rng.u32(1..4));
+        let scan = FAMILIES.iter().fold(scan, |scan, family| scan.family(*family));
+        let mut scanner = self.table().table().scan(scan).unwrap();
+        let mut rows = Vec::new();
+        loop {
+            match scanner.next().await {
+                Ok(Some(row)) => rows.push(row),
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let all = found(&self.partition, &rows);
+        for read in reads_of_rows(0..ROWS, &all) {
+            self.note_read(called, "scan", vec![read]);
+        }
+    }
+
+    /// Puts cells of one row, without a transaction.
+    pub(super) async fn write_row(&mut self) {
+        let seen = self.shared.seen(&self.partition);
+        let place = Place::draw(&mut self.rng);
+        let rng = &mut self.rng;
+        let mut steps = vec![put(&self.partition, &format!("{}.0", self.name), &place, rng)];
+        let other = Place::in_row(&place.row, rng);
+        if rng.bool() && other.name() != place.name() {
+            steps.push(put(&self.partition, &format!("{}.1", self.name), &other, rng));
+        }
+        let guard = (rng.bool()).then(|| draw_guard(&self.partition, &place, &seen, rng));
+        let mutations: Vec<Mutation> = steps.iter().map(|step| step.mutation.clone()).collect();
+        let table = self.table().table().clone();
+        let (patience, is_dropped) = self.patience();
+        let called = self.shared.log.tick();
+        let (what, write) = match &guard {
+            Some(guard) => {
+                let change = table.check_and_mutate(guard.condition.clone(), mutations);
+                let done = timeout(patience, change).await;
+                ("check_and_mutate", done.map(|done| done.map(|result| result.success)))
+            }
+            None if let [Mutation::Put(put)] = &mutations[..] => {
+                let put: Put = put.clone();
+                let done = timeout(patience, table.put(put)).await;
+                ("put", done.map(|done| done.map(|()| true)))
+            }
+            None => {
+                let done = timeout(patience, table.mutate_row(mutations)).await;
+                ("mutate_row", done.map(|done| done.map(|_| true)))
+            }
+        };
+        let returned = self.shared.log.tick();
+        let outcome = match write {
+            Ok(Ok(true)) => Outcome::Committed,
+            Ok(Ok(false)) => Outcome::Rejected,
+            Ok(Err(error)) if error.is_outcome_unknown() => Outcome::Unknown,
+            Ok(Err(_)) => return,
+            Err(_) => {
+                assert!(is_dropped, "{} does not end", self.name);
+                Outcome::Unknown
+            }
+        };
+        let operation = Operation {
+            client: self.client,
+            called,
+            returned,
+            what: format!("{what} {}", self.name),
+            outcome,
+            reads: Vec::new(),
+            checks: guard.into_iter().map(|guard| guard.check).collect(),
+            changes: steps.into_iter().map(|step| step.change).collect(),
+            results: Found::new(),
+        };
+        self.shared.log.note(&self.partition, operation);
+    }
+}

@@ -1,0 +1,225 @@
+//! What the tasks do, drawn from random numbers.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use hbase_txn::{Append, Comparison, Condition, Delete, Increment, Mutation, Put};
+
+use super::history::{Change, Check, Found, name};
+
+/// The families of the checked rows.
+pub(crate) const FAMILIES: [&str; 2] = ["f", "g"];
+/// The column of numbers. All others have text.
+pub(crate) const COUNTER: &str = "n";
+const COLUMNS: [(&str, &str); 5] = [("f", "a"), ("f", "b"), ("f", "n"), ("g", "a"), ("g", "n")];
+pub(crate) const ROWS: usize = 5;
+
+/// What a program may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mix {
+    /// Whether the partitions have versions, so that updates see phantoms.
+    pub(crate) versioned: bool,
+    /// Whether a write may be blind: without a condition on its cell, a guard, or an update. Servers whose clocks
+    /// differ may stamp it lower than what it replaces, as they do with HBase's own puts.
+    pub(crate) blind: bool,
+    /// The longest pause between two operations of a task, and within one.
+    pub(crate) pause: Duration,
+    /// One operation of this many is dropped before it ends.
+    pub(crate) dropped: u32,
+}
+
+/// A cell of a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) row: String,
+    pub(crate) family: &'static str,
+    pub(crate) qualifier: &'static str,
+}
+
+impl Place {
+    /// Draws a cell. Some rows are used more often.
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let row = rng.usize(..ROWS).min(rng.usize(..ROWS));
+        Self::in_row(&format!("r{row}"), rng)
+    }
+
+    pub(crate) fn in_row(row: &str, rng: &mut Rng) -> Self {
+        let (family, qualifier) = *rng.choice(&COLUMNS).unwrap();
+        Self {
+            row: row.to_owned(),
+            family,
+            qualifier,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        name(&self.row, self.family, self.qualifier)
+    }
+
+    pub(crate) fn is_counter(&self) -> bool {
+        self.qualifier == COUNTER
+    }
+}
+
+/// A mutation, as the library and as the checker read it.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) mutation: Mutation,
+    pub(crate) change: Change,
+}
+
+/// A condition, likewise.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) condition: Condition,
+    pub(crate) check: Check,
+}
+
+/// Draws the mutations of a transaction, with values that begin with this name.
+pub(crate) fn draw_steps(partition: &str, writer: &str, places: &[Place], rng: &mut Rng) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for number in 0..rng.usize(1..5) {
+        let place = match rng.bool() {
+            true => rng.choice(places).cloned(),
+            false => None,
+        };
+        let place = place.unwrap_or_else(|| Place::draw(rng));
+        steps.push(draw_step(partition, &format!("{writer}.{number}"), &place, rng));
+    }
+    steps
+}
+
+fn draw_step(partition: &str, value: &str, place: &Place, rng: &mut Rng) -> Step {
+    match rng.u8(..20) {
+        0..3 => delete(partition, place, 0),
+        3..5 => delete(partition, place, 1),
+        5..8 => delete(partition, place, 2),
+        8..14 => put(partition, value, place, rng),
+        _ => add(partition, value, place, rng),
+    }
+}
+
+/// A put of a value that no other operation puts.
+pub(crate) fn put(partition: &str, value: &str, place: &Place, rng: &mut Rng) -> Step {
+    let put = Put::new(format!("{partition}{}", place.row));
+    let (put, value) = if place.is_counter() {
+        let number = rng.i64(1..1 << 40);
+        (put.cell(place.family, place.qualifier, number), number.to_string())
+    } else {
+        (put.cell(place.family, place.qualifier, value), value.to_owned())
+    };
+    Step {
+        mutation: put.into(),
+        change: Change::Put {
+            cell: place.name(),
+            value,
+        },
+    }
+}
+
+/// An increment of a number, or an append to a text.
+pub(crate) fn add(partition: &str, value: &str, place: &Place, rng: &mut Rng) -> Step {
+    let row = format!("{partition}{}", place.row);
+    if place.is_counter() {
+        let by = rng.i64(1..1_000);
+        return Step {
+            mutation: Increment::new(row)
+                .column(place.family, place.qualifier, by)
+                .into(),
+            change: Change::Increment {
+                cell: place.name(),
+                by,
+            },
+        };
+    }
+    let value = format!("+{value}");
+    let append = Append::new(row).cell(place.family, place.qualifier, value.clone());
+    Step {
+        mutation: append.into(),
+        change: Change::Append {
+            cell: place.name(),
+            value,
+        },
+    }
+}
+
+/// A delete of the row of a cell (0), of its family (1), or of its column (2).
+pub(crate) fn delete(partition: &str, place: &Place, depth: u8) -> Step {
+    let delete = Delete::new(format!("{partition}{}", place.row));
+    let (delete, scope) = match depth {
+        0 => (delete, format!("{}/", place.row)),
+        1 => (
+            delete.family(place.family),
+            format!("{}/{}:", place.row, place.family),
+        ),
+        _ => (delete.column(place.family, place.qualifier), place.name()),
+    };
+    Step {
+        mutation: delete.into(),
+        change: Change::Delete { scope },
+    }
+}
+
+/// Draws a condition that holds for what was seen last, more often than not.
+pub(crate) fn draw_guard(partition: &str, place: &Place, seen: &Found, rng: &mut Rng) -> Guard {
+    let row = format!("{partition}{}", place.row);
+    let (family, qualifier) = (place.family, place.qualifier);
+    let last = seen.get(&place.name());
+    let holds = rng.u8(..5) > 0;
+    let guard = |condition, is, value: &str| Guard {
+        condition,
+        check: Check {
+            cell: place.name(),
+            is,
+            value: value.to_owned(),
+        },
+    };
+    let Some(last) = last.filter(|_| holds) else {
+        return match holds || rng.bool() {
+            true => guard(Condition::absent(row, family, qualifier), "absent", ""),
+            false => guard(Condition::present(row, family, qualifier), "present", ""),
+        };
+    };
+    if place.is_counter() {
+        let number: i64 = last.parse().unwrap();
+        return match rng.u8(..3) {
+            0 => guard(Condition::present(row, family, qualifier), "present", ""),
+            1 => guard(
+                Condition::not_equal(row, family, qualifier, number),
+                "not_equal",
+                last,
+            ),
+            _ => guard(Condition::equal(row, family, qualifier, number), "equal", last),
+        };
+    }
+    let value = last.as_str();
+    let compare = |comparison| Condition::compare(row.clone(), family, qualifier, comparison, value);
+    match rng.u8(..12) {
+        0 => guard(Condition::present(row, family, qualifier), "present", ""),
+        1 => guard(
+            Condition::not_equal(row, family, qualifier, value),
+            "not_equal",
+            value,
+        ),
+        2 => guard(
+            Condition::begins_with(row, family, qualifier, value.to_owned()),
+            "begins_with",
+            value,
+        ),
+        3 => guard(compare(Comparison::Less), "less", value),
+        4 => guard(compare(Comparison::LessOrEqual), "less_or_equal", value),
+        5 => guard(compare(Comparison::Greater), "greater", value),
+        6 => guard(compare(Comparison::GreaterOrEqual), "greater_or_equal", value),
+        _ => guard(Condition::equal(row, family, qualifier, value), "equal", value),
+    }
+}
+
+/// Draws a pause: mostly none, sometimes a long one.
+pub(crate) fn draw_pause(longest: Duration, rng: &mut Rng) -> Duration {
+    match rng.u8(..8) {
+        0..3 => Duration::ZERO,
+        3..6 => longest.mul_f64(rng.f64() / 50.0),
+        6 => longest.mul_f64(rng.f64() / 5.0),
+        _ => longest.mul_f64(rng.f64()),
+    }
+}

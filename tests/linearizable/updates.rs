@@ -1,0 +1,244 @@
+//! Updates.
+
+use std::ops::Range;
+
+use fastrand::Rng;
+use hbase_txn::{Error, TransactionId, UpdateOptions, UpdateView, Updated};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    commits::{Known, SETTLED_AFTER},
+    history::{Found, Log, Operation, Outcome, Read, found, text},
+    program::{Place, ROWS, Step, add, delete, draw_pause, put},
+    runner::Task,
+};
+
+/// One run of the closure.
+struct Attempt {
+    /// The place in the order of all calls and returns.
+    at: i64,
+    /// Reads that are conditions of the changes.
+    reads: Vec<Read>,
+    /// Reads of rows, whose new columns are not noticed without versions of partitions.
+    more_reads: Vec<Read>,
+    steps: Vec<Step>,
+}
+
+/// The reason why a closure ended without changes.
+#[derive(Debug)]
+enum Stop {
+    ThoughtBetter,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What the closure does. Each run makes the same choices.
+struct Choices<'c> {
+    partition: &'c str,
+    versioned: bool,
+    seed: u64,
+    log: &'c Log,
+}
+
+impl Choices<'_> {
+    fn perform(&self, view: &mut UpdateView<'_>, name: &str) -> Result<Attempt, (Attempt, Stop)> {
+        let mut attempt = Attempt {
+            at: self.log.tick(),
+            reads: Vec::new(),
+            more_reads: Vec::new(),
+            steps: Vec::new(),
+        };
+        match self.read_and_write(view, name, &mut attempt) {
+            Ok(()) => Ok(attempt),
+            Err(stop) => Err((attempt, stop)),
+        }
+    }
+
+    fn read_and_write(
+        &self,
+        view: &mut UpdateView<'_>,
+        name: &str,
+        attempt: &mut Attempt,
+    ) -> Result<(), Stop> {
+        let mut rng = Rng::with_seed(self.seed);
+        let mut places: Vec<Place> = Vec::new();
+        for _ in 0..rng.usize(1..4) {
+            let place = Place::draw(&mut rng);
+            attempt.reads.push(self.read_cell(view, &place)?);
+            places.push(place);
+        }
+        if rng.u8(..3) == 0 {
+            let first = rng.usize(..ROWS);
+            let reads = match rng.bool() {
+                true => vec![self.read_row(view, first)?],
+                false => self.read_rows(view, first..rng.usize(first..=ROWS))?,
+            };
+            match self.versioned {
+                true => attempt.reads.extend(reads),
+                false => attempt.more_reads = reads,
+            }
+        }
+        for number in 0..rng.usize(..4) {
+            let place = match rng.u8(..3) {
+                0 => Place::draw(&mut rng),
+                _ => rng.choice(&places).unwrap().clone(),
+            };
+            let value = format!("{name}.{number}");
+            let step = match rng.u8(..10) {
+                0..2 => delete(self.partition, &place, rng.u8(..3)),
+                2..4 => add(self.partition, &value, &place, &mut rng),
+                _ => put(self.partition, &value, &place, &mut rng),
+            };
+            view.add(step.mutation.clone())?;
+            attempt.steps.push(step);
+        }
+        if rng.u8(..16) == 0 {
+            return Err(Stop::ThoughtBetter);
+        }
+        Ok(())
+    }
+
+    fn read_cell(&self, view: &mut UpdateView<'_>, place: &Place) -> Result<Read, Stop> {
+        let row = format!("{}{}", self.partition, place.row);
+        let value = view.value(row, place.family, place.qualifier)?;
+        let text = value.map(|value| (place.name(), text(place.qualifier.as_bytes(), value)));
+        Ok(Read {
+            scope: place.name(),
+            found: text.into_iter().collect(),
+        })
+    }
+
+    fn read_row(&self, view: &mut UpdateView<'_>, row: usize) -> Result<Read, Stop> {
+        let row_found = view.row(format!("{}r{row}", self.partition))?;
+        Ok(Read {
+            scope: format!("r{row}/"),
+            found: found(self.partition, row_found),
+        })
+    }
+
+    fn read_rows(&self, view: &mut UpdateView<'_>, rows: Range<usize>) -> Result<Vec<Read>, Stop> {
+        let [start, stop] = [rows.start, rows.end].map(|row| format!("{}r{row}", self.partition));
+        let all = found(self.partition, view.rows(start, stop)?);
+        Ok(reads_of_rows(rows, &all))
+    }
+}
+
+/// Returns one read for each row, also of those that are absent.
+pub(super) fn reads_of_rows(rows: Range<usize>, all: &Found) -> Vec<Read> {
+    let read = |row| {
+        let scope = format!("r{row}/");
+        let cells = all.iter().filter(|(cell, _)| cell.starts_with(&scope));
+        Read {
+            found: cells
+                .map(|(cell, value)| (cell.clone(), value.clone()))
+                .collect(),
+            scope,
+        }
+    };
+    rows.map(read).collect()
+}
+
+impl Task<'_> {
+    /// Runs an update, and records each run of its closure.
+    pub(super) async fn update(&mut self) {
+        let id = self.rng.bool();
+        let id = id.then(|| TransactionId::new(self.name.clone()).unwrap());
+        let mut options = UpdateOptions::new();
+        options = match (&id, self.rng.u8(..4)) {
+            (Some(id), _) => options.id(id.clone()),
+            (None, 0) => options.without_record(),
+            (None, _) => options,
+        };
+        if self.rng.u8(..3) == 0 {
+            options = options
+                .start_row(self.partition.clone())
+                .stop_row(format!("{}s", self.partition));
+        }
+        let (patience, is_dropped) = self.patience();
+        let choices = Choices {
+            partition: &self.partition,
+            versioned: self.shared.mix.versioned,
+            seed: self.rng.u64(..),
+            log: &self.shared.log,
+        };
+        let name = self.name.clone();
+        let mut attempts: Vec<Attempt> = Vec::new();
+        let called = self.shared.log.tick();
+        let table = self.table().clone();
+        let run = |view: &mut UpdateView<'_>| {
+            let (attempt, done) = match choices.perform(view, &format!("{name}.{}", attempts.len())) {
+                Ok(attempt) => (attempt, Ok(())),
+                Err((attempt, stop)) => (attempt, Err(stop)),
+            };
+            attempts.push(attempt);
+            done
+        };
+        let ended = timeout(patience, table.update_with(self.partition.clone(), options, run)).await;
+        let mut known = match ended {
+            Ok(Ok(Updated::Done { .. })) => Known::Committed,
+            Ok(Ok(other)) => panic!("{name}: {other:?}"),
+            Ok(Err(Stop::ThoughtBetter)) => Known::Failed,
+            Ok(Err(Stop::Failed(error))) if !error.is_outcome_unknown() => Known::Failed,
+            Ok(Err(Stop::Failed(_))) => Known::Open,
+            Err(_) => {
+                assert!(is_dropped, "{name} does not end");
+                Known::Open
+            }
+        };
+        if let (Known::Open, Some(id)) = (&known, &id)
+            && self.rng.u8(..4) > 0
+        {
+            sleep(SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng)).await;
+            known = self.settle(id).await;
+        }
+        let returned = self.shared.log.tick();
+        self.note_update(called, returned, attempts, &known);
+    }
+
+    fn note_update(&self, called: i64, returned: i64, attempts: Vec<Attempt>, known: &Known) {
+        let mut before = called;
+        let count = attempts.len();
+        for (number, attempt) in attempts.into_iter().enumerate() {
+            // Each run sees the partition at one moment.
+            let what = format!("update {} reads", self.name);
+            let reads: Vec<_> = attempt
+                .reads
+                .iter()
+                .chain(&attempt.more_reads)
+                .cloned()
+                .collect();
+            for read in &reads {
+                self.shared.see(&self.partition, read);
+            }
+            let read = Operation::read(self.client, before, attempt.at, &what, reads);
+            self.shared.log.note(&self.partition, read);
+            before = attempt.at;
+            let is_last = number + 1 == count;
+            let outcome = match known {
+                Known::Committed => Outcome::Committed,
+                Known::Open => Outcome::Unknown,
+                Known::Failed | Known::Settled => continue,
+            };
+            if !is_last || attempt.steps.is_empty() {
+                continue;
+            }
+            let operation = Operation {
+                client: self.client,
+                called: attempt.at,
+                returned,
+                what: format!("update {}", self.name),
+                outcome,
+                reads: attempt.reads,
+                checks: Vec::new(),
+                changes: attempt.steps.into_iter().map(|step| step.change).collect(),
+                results: Found::new(),
+            };
+            self.shared.log.note(&self.partition, operation);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Histories of drawn programs, which Porcupine checks.
+
+use std::{env, fs, path::Path, sync::Arc, time::Duration};
+
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
+    TableName,
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    bench::connect_with,
+    linearizable::{
+        checker,
+        program::{FAMILIES, Mix},
+        runner::Shared,
+    },
+};
+
+const TABLE: &str = "linearizable";
+const PARTITIONS: [&str; 2] = ["a00", "c00"];
+const CLIENTS: usize = 4;
+const TASKS: usize = 16;
+const OPERATIONS: usize = 12;
+/// The seconds for the check of one history.
+const CHECK: u32 = 20;
+/// The folder that gets the histories of each seed. If it is set, they are not checked.
+const KEPT: &str = "LINEARIZABLE_HISTORIES";
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let mix = Mix {
+        versioned: rng.bool(),
+        blind: true,
+        pause: Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap()),
+        dropped: 12,
+    };
+    let versions = *rng.choice(&[1, 3]).unwrap();
+    create(&plain, mix.versioned, versions).await;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let call = Duration::from_millis(*rng.choice(&[200, 1_000, 10_000]).unwrap());
+        let connection = connect_with(&world, &mut rng, |config| {
+            config.with_read_timeout(call).with_write_timeout(call)
+        })
+        .await;
+        let deadline = Duration::from_millis(rng.u64(500..20_000));
+        let table = PartitionedTable::open(&connection, TABLE).await.unwrap();
+        clients.push((table.with_operation_timeout(deadline), deadline));
+    }
+    let shared = Arc::new(Shared::new(mix, clients));
+    world.begin_faults();
+    let mut tasks = JoinSet::new();
+    let partitions: Vec<String> = PARTITIONS.map(str::to_owned).into();
+    for task in 0..TASKS {
+        let (shared, partitions, rng) = (Arc::clone(&shared), partitions.clone(), world.rng(1 + task as u64));
+        tasks.spawn(async move {
+            shared
+                .perform(&format!("t{task}"), &partitions, OPERATIONS, rng)
+                .await;
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    world.end_faults().await;
+    for partition in &partitions {
+        shared.read_all(partition).await;
+    }
+    let contradictions = shared.log.contradictions();
+    assert!(contradictions.is_empty(), "{}", contradictions.join("\n"));
+    let (histories, _) = shared.log.take();
+    if let Some(folder) = env::var_os(KEPT) {
+        let file = format!("{}.jsonl", world.seed());
+        fs::write(Path::new(&folder).join(file), &histories).unwrap();
+        return;
+    }
+    for verdict in checker::check(&histories, CHECK) {
+        assert!(
+            verdict.is_legal != Some(false),
+            "{} is not linearizable, {mix:?}, {versions} versions:\n{}",
+            verdict.history,
+            verdict.violation.join("\n")
+        );
+        if verdict.is_legal.is_none() {
+            println!("{}: undecided after {:.0} s", verdict.history, verdict.seconds);
+        }
+    }
+}
+
+/// Creates the table, with several partitions in each region.
+async fn create(connection: &Connection, versioned: bool, versions: u32) {
+    let name: TableName = TABLE.parse().unwrap();
+    let mut descriptor = TableDescriptor::from(name)
+        .with_multi_row_mutation_endpoint()
+        .with_record_family();
+    for family in FAMILIES {
+        descriptor = descriptor.with_family(FamilyDescriptor::new(family).with_attribute("VERSIONS", versions.to_string()));
+    }
+    for (key, value) in PartitionRule::prefix_length(3).unwrap().attributes() {
+        descriptor = descriptor.with_attribute(key, value);
+    }
+    if versioned {
+        descriptor = descriptor.with_partition_version();
+    }
+    let split_keys = ["b".into()];
+    connection
+        .admin()
+        .create_table(&descriptor, &split_keys)
+        .await
+        .unwrap();
+}
