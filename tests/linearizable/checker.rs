@@ -16,7 +16,14 @@ use serde_json::Value;
 /// The path of a checker that is built already.
 const BUILT: &str = "LINEARIZABLE_CHECKER";
 /// The sources of the checker.
-const SOURCES: [&str; 6] = ["go.mod", "go.sum", "main.go", "history.go", "model.go", "reduce.go"];
+const SOURCES: [&str; 6] = [
+    "go.mod",
+    "go.sum",
+    "main.go",
+    "history.go",
+    "model.go",
+    "reduce.go",
+];
 
 static PROGRAM: LazyLock<PathBuf> =
     LazyLock::new(|| env::var_os(BUILT).map_or_else(build, |path| PathBuf::from(&path)));
@@ -87,7 +94,9 @@ pub(crate) fn check(histories: &str, seconds: u32) -> Vec<Verdict> {
         output.status
     );
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(|line| verdict(&serde_json::from_str(line).unwrap())).collect()
+    text.lines()
+        .map(|line| verdict(&serde_json::from_str(line).unwrap()))
+        .collect()
 }
 
 fn verdict(line: &Value) -> Verdict {

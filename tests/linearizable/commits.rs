@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     history::{Found, Operation, Outcome},
-    program::{Guard, Place, Step, draw_guard, draw_pause, draw_steps},
+    program::{Guard, Place, Step, are_covered, draw_guard, draw_pause, draw_steps},
     runner::Task,
 };
 
@@ -45,14 +45,15 @@ impl Work {
             .iter()
             .map(|place| draw_guard(&task.partition, place, &seen, rng));
         let guards: Vec<_> = guards.collect();
-        let guarded = rng.bool() || !task.shared.mix.blind;
+        let steps = draw_steps(&task.partition, &task.name, &places, rng);
+        let guarded = rng.bool() || !task.shared.mix.blind && !are_covered(&steps, &guards);
         let (recorded, has_id) = match rng.u8(..5) {
             0 => (true, false),
             1..3 => (false, true),
             _ => (false, false),
         };
         Self {
-            steps: draw_steps(&task.partition, &task.name, &places, rng),
+            steps,
             guards,
             guarded,
             recorded,
@@ -109,6 +110,7 @@ impl Task<'_> {
                     let returned = self.shared.log.tick();
                     let first = began.unwrap_or(called);
                     self.note(&work, first, returned, Outcome::Committed);
+                    self.commit_again(&work).await;
                     return;
                 }
                 Known::Settled => began = None,
@@ -124,6 +126,65 @@ impl Task<'_> {
         }
         if let Some(called) = began {
             self.note(&work, called, 0, Outcome::Unknown);
+        }
+    }
+
+    /// Commits a transaction again that was committed under its id: nothing happens.
+    async fn commit_again(&mut self, work: &Work) {
+        if work.id.is_none() || self.rng.u8(..4) > 0 {
+            return;
+        }
+        self.client = self.rng.usize(..self.shared.clients.len());
+        let outcome = work.transaction(self.table(), &self.partition).commit().await;
+        let is_right = match &outcome {
+            Ended::Committed(committed) => committed.replayed,
+            Ended::Rejected(_) | Ended::Invalid(_) => false,
+            _ => true,
+        };
+        if !is_right {
+            self.shared.log.contradict(format!(
+                "{} in {} was committed, and again: {outcome}",
+                self.name, self.partition
+            ));
+        }
+    }
+
+    /// Commits mutations of several partitions, each as one transaction.
+    pub(super) async fn batch(&mut self, partitions: &[String]) {
+        let mut batch = self.table().batch();
+        let mut groups = Vec::new();
+        for (number, partition) in partitions.iter().enumerate() {
+            let name = format!("{}.{number}", self.name);
+            let steps = draw_steps(partition, &name, &[], &mut self.rng);
+            batch.extend(steps.iter().map(|step| step.mutation.clone()));
+            groups.push((partition, steps));
+        }
+        let (patience, is_dropped) = self.patience();
+        let called = self.shared.log.tick();
+        let ended = timeout(patience, batch.commit()).await;
+        let returned = self.shared.log.tick();
+        assert!(ended.is_ok() || is_dropped, "{} does not end", self.name);
+        let outcomes = ended.unwrap_or_default();
+        for (partition, steps) in groups {
+            let mut outcomes = outcomes.iter();
+            let group = outcomes.find(|group| group.partition.prefix() == partition.as_bytes());
+            let outcome = match group.map(|group| &group.outcome) {
+                Some(Ended::Committed(_)) => Outcome::Committed,
+                Some(outcome) if outcome.is_not_applied() => continue,
+                _ => Outcome::Unknown,
+            };
+            let operation = Operation {
+                client: self.client,
+                called,
+                returned,
+                what: format!("batch {}", self.name),
+                outcome,
+                reads: Vec::new(),
+                checks: Vec::new(),
+                changes: steps.into_iter().map(|step| step.change).collect(),
+                results: Found::new(),
+            };
+            self.shared.log.note(partition, operation);
         }
     }
 
@@ -173,7 +234,15 @@ impl Task<'_> {
         };
         match ended {
             Ok(Ended::Committed(_)) => return Known::Committed,
-            Ok(Ended::Unknown(_)) => {}
+            Ok(Ended::Unknown(unsettled)) => {
+                if unsettled.id().is_some() && self.rng.u8(..4) == 0 {
+                    return match unsettled.settle().await {
+                        Ok(Settled::Committed) => Known::Committed,
+                        Ok(Settled::NotApplied) => Known::Settled,
+                        _ => Known::Open,
+                    };
+                }
+            }
             Ok(Ended::Rejected(_)) => {
                 let returned = self.shared.log.tick();
                 self.note(work, called, returned, Outcome::Rejected);
@@ -187,8 +256,11 @@ impl Task<'_> {
         }
         match &id {
             Some(id) if self.rng.u8(..4) > 0 => {
-                sleep((SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng)).saturating_sub(began.elapsed()))
-                    .await;
+                sleep(
+                    (SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng))
+                        .saturating_sub(began.elapsed()),
+                )
+                .await;
                 self.settle(id).await
             }
             _ => Known::Open,

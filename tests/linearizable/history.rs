@@ -182,12 +182,19 @@ pub(crate) fn text(qualifier: &[u8], value: &[u8]) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// Returns the cells of rows of a partition, without those of other families.
+/// Returns the cells of the rows of a partition that all tasks use, without those of other
+/// families.
 pub(crate) fn found<'r>(partition: &str, rows: impl IntoIterator<Item = &'r Row>) -> Found {
+    found_in(partition, "r", rows)
+}
+
+/// Returns the cells of the rows of a partition that begin with this text.
+pub(crate) fn found_in<'r>(partition: &str, prefix: &str, rows: impl IntoIterator<Item = &'r Row>) -> Found {
     let cells = rows.into_iter().flat_map(Row::cells);
     cells
         .filter(|cell| FAMILIES.iter().any(|family| cell.family == *family))
         .map(|cell| named(partition, cell))
+        .filter(|(cell, _)| cell.starts_with(prefix))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::{
     history::{Found, Operation, Outcome, Read, found},
-    program::{FAMILIES, Place, ROWS, draw_guard, put},
+    program::{FAMILIES, Place, ROWS, add, draw_guard, put},
     runner::Task,
     updates::reads_of_rows,
 };
@@ -25,26 +25,35 @@ impl Task<'_> {
         let called = self.shared.log.tick();
         if let Ok(snapshot) = self.table().snapshot(self.partition.clone()).await {
             let all = found(&self.partition, snapshot.rows());
-            self.note_read(called, "snapshot", vec![Read {
-                scope: String::new(),
-                found: all,
-            }]);
+            self.note_read(
+                called,
+                "snapshot",
+                vec![Read {
+                    scope: String::new(),
+                    found: all,
+                }],
+            );
         }
     }
 
     pub(super) async fn get_row(&mut self) {
         let row = Place::draw(&mut self.rng).row;
         let called = self.shared.log.tick();
-        let get = FAMILIES.iter().fold(
-            Get::new(format!("{}{row}", self.partition)),
-            |get, family| get.family(*family),
-        );
+        let get = FAMILIES
+            .iter()
+            .fold(Get::new(format!("{}{row}", self.partition)), |get, family| {
+                get.family(*family)
+            });
         if let Ok(answer) = self.table().table().get(get).await {
             let found = found(&self.partition, &answer);
-            self.note_read(called, "get", vec![Read {
-                scope: format!("{row}/"),
-                found,
-            }]);
+            self.note_read(
+                called,
+                "get",
+                vec![Read {
+                    scope: format!("{row}/"),
+                    found,
+                }],
+            );
         }
     }
 
@@ -54,11 +63,65 @@ impl Task<'_> {
         let get = Get::new(format!("{}{}", self.partition, place.row)).column(place.family, place.qualifier);
         if let Ok(answer) = self.table().table().get(get).await {
             let found = found(&self.partition, &answer);
-            self.note_read(called, "get", vec![Read {
-                scope: place.name(),
-                found,
-            }]);
+            self.note_read(
+                called,
+                "get",
+                vec![Read {
+                    scope: place.name(),
+                    found,
+                }],
+            );
         }
+    }
+
+    /// Reads several rows, each at a moment of its own.
+    pub(super) async fn get_many(&mut self) {
+        let called = self.shared.log.tick();
+        let get = |row| Get::new(format!("{}r{row}", self.partition));
+        let gets = (0..ROWS).map(|row| FAMILIES.iter().fold(get(row), |get, family| get.family(*family)));
+        let answer = self.table().table().get_many(gets.collect::<Vec<_>>()).await;
+        if let Ok(rows) = answer {
+            let all = found(&self.partition, rows.iter().flatten());
+            for read in reads_of_rows(0..ROWS, &all) {
+                self.note_read(called, "get_many", vec![read]);
+            }
+        }
+    }
+
+    /// Increments a number or appends to a text, without a transaction. Its answer has the new value.
+    pub(super) async fn add(&mut self) {
+        let place = Place::draw(&mut self.rng);
+        let step = add(&self.partition, &self.name, &place, &mut self.rng);
+        let (patience, is_dropped) = self.patience();
+        let table = self.table().table().clone();
+        let called = self.shared.log.tick();
+        let done = match step.mutation {
+            Mutation::Increment(increment) => timeout(patience, table.increment(increment)).await,
+            Mutation::Append(append) => timeout(patience, table.append(append)).await,
+            other => panic!("{other:?}"),
+        };
+        let returned = self.shared.log.tick();
+        let (outcome, results) = match &done {
+            Ok(Ok(row)) => (Outcome::Committed, found(&self.partition, [row])),
+            Ok(Err(error)) if error.is_outcome_unknown() => (Outcome::Unknown, Found::new()),
+            Ok(Err(_)) => return,
+            Err(_) => {
+                assert!(is_dropped, "{} does not end", self.name);
+                (Outcome::Unknown, Found::new())
+            }
+        };
+        let operation = Operation {
+            client: self.client,
+            called,
+            returned,
+            what: format!("add {}", self.name),
+            outcome,
+            reads: Vec::new(),
+            checks: Vec::new(),
+            changes: vec![step.change],
+            results,
+        };
+        self.shared.log.note(&self.partition, operation);
     }
 
     /// Scans the partition: each row is read at a moment of its own.
@@ -100,7 +163,10 @@ impl Task<'_> {
             Some(guard) => {
                 let change = table.check_and_mutate(guard.condition.clone(), mutations);
                 let done = timeout(patience, change).await;
-                ("check_and_mutate", done.map(|done| done.map(|result| result.success)))
+                (
+                    "check_and_mutate",
+                    done.map(|done| done.map(|result| result.success)),
+                )
             }
             None if let [Mutation::Put(put)] = &mutations[..] => {
                 let put: Put = put.clone();

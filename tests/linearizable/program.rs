@@ -104,7 +104,10 @@ pub(crate) fn put(partition: &str, value: &str, place: &Place, rng: &mut Rng) ->
     let put = Put::new(format!("{partition}{}", place.row));
     let (put, value) = if place.is_counter() {
         let number = rng.i64(1..1 << 40);
-        (put.cell(place.family, place.qualifier, number), number.to_string())
+        (
+            put.cell(place.family, place.qualifier, number),
+            number.to_string(),
+        )
     } else {
         (put.cell(place.family, place.qualifier, value), value.to_owned())
     };
@@ -158,6 +161,16 @@ pub(crate) fn delete(partition: &str, place: &Place, depth: u8) -> Step {
         mutation: delete.into(),
         change: Change::Delete { scope },
     }
+}
+
+/// Returns whether each step writes a cell that a condition names.
+pub(crate) fn are_covered(steps: &[Step], guards: &[Guard]) -> bool {
+    steps.iter().all(|step| match &step.change {
+        Change::Put { cell, .. } | Change::Append { cell, .. } | Change::Increment { cell, .. } => {
+            guards.iter().any(|guard| guard.check.cell == *cell)
+        }
+        Change::Delete { .. } => false,
+    })
 }
 
 /// Draws a condition that holds for what was seen last, more often than not.

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::{
     history::{Found, Log, Operation, Read, found},
     program::{Mix, draw_pause},
+    streams::Streams,
 };
 
 /// The clients of a program, and what they have done.
@@ -54,6 +55,7 @@ impl Shared {
 
     /// Performs so many operations in one task.
     pub(crate) async fn perform(&self, task: &str, partitions: &[String], operations: usize, mut rng: Rng) {
+        let mut streams = Streams::default();
         for number in 0..operations {
             let mut task = Task {
                 shared: self,
@@ -62,7 +64,7 @@ impl Shared {
                 name: format!("{task}-{number}"),
                 rng: rng.fork(),
             };
-            task.perform().await;
+            task.perform(partitions, &mut streams).await;
             self.operations.fetch_add(1, Ordering::Relaxed);
             sleep(draw_pause(self.mix.pause, &mut rng)).await;
         }
@@ -109,15 +111,20 @@ impl Task<'_> {
         (self.shared.clients[self.client].1 * 3, false)
     }
 
-    async fn perform(&mut self) {
-        match self.rng.u8(..20) {
+    async fn perform(&mut self, partitions: &[String], streams: &mut Streams) {
+        let is_blind = self.shared.mix.blind;
+        match self.rng.u8(..24) {
             0..9 => self.commit().await,
             9..13 => self.update().await,
             13..15 => self.snapshot().await,
             15 => self.get_row().await,
             16 => self.get_cell().await,
             17 => self.scan().await,
-            _ if self.shared.mix.blind => self.write_row().await,
+            18 => self.get_many().await,
+            19..21 if is_blind => self.write_row().await,
+            21 if is_blind => self.add().await,
+            22 if is_blind => self.batch(partitions).await,
+            23 if is_blind => self.write_in_order(streams).await,
             _ => self.commit().await,
         }
     }

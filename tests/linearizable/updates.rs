@@ -1,6 +1,6 @@
 //! Updates.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Mutex};
 
 use fastrand::Rng;
 use hbase_txn::{Error, TransactionId, UpdateOptions, UpdateView, Updated};
@@ -134,9 +134,7 @@ pub(super) fn reads_of_rows(rows: Range<usize>, all: &Found) -> Vec<Read> {
         let scope = format!("r{row}/");
         let cells = all.iter().filter(|(cell, _)| cell.starts_with(&scope));
         Read {
-            found: cells
-                .map(|(cell, value)| (cell.clone(), value.clone()))
-                .collect(),
+            found: cells.map(|(cell, value)| (cell.clone(), value.clone())).collect(),
             scope,
         }
     };
@@ -167,10 +165,13 @@ impl Task<'_> {
             log: &self.shared.log,
         };
         let name = self.name.clone();
-        let mut attempts: Vec<Attempt> = Vec::new();
         let called = self.shared.log.tick();
         let table = self.table().clone();
+        let attempts = Mutex::new(Vec::new());
+        let pause = draw_pause(self.shared.mix.pause, &mut self.rng);
+        let waits = self.rng.u8(..4) == 0;
         let run = |view: &mut UpdateView<'_>| {
+            let mut attempts = attempts.lock().unwrap();
             let (attempt, done) = match choices.perform(view, &format!("{name}.{}", attempts.len())) {
                 Ok(attempt) => (attempt, Ok(())),
                 Err((attempt, stop)) => (attempt, Err(stop)),
@@ -178,7 +179,20 @@ impl Task<'_> {
             attempts.push(attempt);
             done
         };
-        let ended = timeout(patience, table.update_with(self.partition.clone(), options, run)).await;
+        let partition = self.partition.clone();
+        let ended = if waits {
+            let update = table.update_async(partition, options, |view| {
+                let done = run(view);
+                Box::pin(async move {
+                    sleep(pause).await;
+                    done
+                })
+            });
+            timeout(patience, update).await
+        } else {
+            timeout(patience, table.update_with(partition, options, run)).await
+        };
+        let attempts = attempts.into_inner().unwrap();
         let mut known = match ended {
             Ok(Ok(Updated::Done { .. })) => Known::Committed,
             Ok(Ok(other)) => panic!("{name}: {other:?}"),
@@ -206,12 +220,7 @@ impl Task<'_> {
         for (number, attempt) in attempts.into_iter().enumerate() {
             // Each run sees the partition at one moment.
             let what = format!("update {} reads", self.name);
-            let reads: Vec<_> = attempt
-                .reads
-                .iter()
-                .chain(&attempt.more_reads)
-                .cloned()
-                .collect();
+            let reads: Vec<_> = attempt.reads.iter().chain(&attempt.more_reads).cloned().collect();
             for read in &reads {
                 self.shared.see(&self.partition, read);
             }

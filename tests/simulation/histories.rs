@@ -28,12 +28,31 @@ const CHECK: u32 = 20;
 /// The folder that gets the histories of each seed. If it is set, they are not checked.
 const KEPT: &str = "LINEARIZABLE_HISTORIES";
 
-pub(crate) async fn scenario(world: World) {
+/// The milliseconds by which the clock of a server may be ahead or behind: half of what two of them may differ by.
+const SKEW: i64 = 15_000;
+/// Draws blind writes under skewed clocks too, which the library does not promise to be visible.
+const BLIND: &str = "LINEARIZABLE_BLIND";
+
+/// Servers whose clocks agree.
+pub(crate) async fn with_steady_clocks(world: World) {
+    run(world, 0, true).await;
+}
+
+/// Servers whose clocks differ by up to 30 s.
+pub(crate) async fn with_skewed_clocks(world: World) {
+    run(world, SKEW, env::var_os(BLIND).is_some()).await;
+}
+
+async fn run(world: World, skew: i64, blind: bool) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    for server in 0..plain.admin().cluster_info().await.unwrap().live_servers.len() {
+        let ahead = rng.i64(-skew..=skew);
+        world.hbase().server(server).set_clock_ahead(ahead);
+    }
     let mix = Mix {
         versioned: rng.bool(),
-        blind: true,
+        blind,
         pause: Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap()),
         dropped: 12,
     };
@@ -55,7 +74,11 @@ pub(crate) async fn scenario(world: World) {
     let mut tasks = JoinSet::new();
     let partitions: Vec<String> = PARTITIONS.map(str::to_owned).into();
     for task in 0..TASKS {
-        let (shared, partitions, rng) = (Arc::clone(&shared), partitions.clone(), world.rng(1 + task as u64));
+        let (shared, partitions, rng) = (
+            Arc::clone(&shared),
+            partitions.clone(),
+            world.rng(1 + task as u64),
+        );
         tasks.spawn(async move {
             shared
                 .perform(&format!("t{task}"), &partitions, OPERATIONS, rng)
@@ -97,7 +120,8 @@ async fn create(connection: &Connection, versioned: bool, versions: u32) {
         .with_multi_row_mutation_endpoint()
         .with_record_family();
     for family in FAMILIES {
-        descriptor = descriptor.with_family(FamilyDescriptor::new(family).with_attribute("VERSIONS", versions.to_string()));
+        descriptor = descriptor
+            .with_family(FamilyDescriptor::new(family).with_attribute("VERSIONS", versions.to_string()));
     }
     for (key, value) in PartitionRule::prefix_length(3).unwrap().attributes() {
         descriptor = descriptor.with_attribute(key, value);

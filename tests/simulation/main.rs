@@ -157,5 +157,14 @@ fn barriers_open_when_all_have_arrived() {
 
 #[test]
 fn histories_are_linearizable() {
-    Simulation::from_env("linearizable").run(histories::scenario);
+    Simulation::from_env("linearizable")
+        .steady_clocks()
+        .run(histories::with_steady_clocks);
+}
+
+#[test]
+fn histories_are_linearizable_with_skewed_clocks() {
+    Simulation::from_env("linearizable, skewed clocks")
+        .steady_clocks()
+        .run(histories::with_skewed_clocks);
 }
