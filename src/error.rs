@@ -53,7 +53,7 @@ pub enum ErrorKind {
     /// The table can't hold records of transactions: it has no record family, or one that would
     /// lose them.
     RecordFamilyMissing,
-    /// Another process settled the transaction as not applied while it was being committed.
+    /// Another client settled the transaction as not applied, perhaps while it was being committed.
     Aborted,
     /// The id of a transaction was used before for other contents.
     IdReused,

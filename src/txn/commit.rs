@@ -31,7 +31,7 @@ use super::{
     record::{SeenRecord, State},
     rule_reading,
     sequence::{GuardedRow, Sequence, ToRead},
-    settle::{Claim, Fenced, Unsettled},
+    settle::{Claim, Fenced, Purpose, Unsettled, settled_elsewhere},
     without_endpoint,
 };
 use crate::{
@@ -39,8 +39,7 @@ use crate::{
     observe::ObservedCommit,
 };
 
-/// How long the first attempt under a caller's id may take before the record is read beside it. An
-/// abort that another process writes in this time counts as one from before the commit.
+/// How long the first attempt under a caller's id may take before the record is read beside it.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// The contents of one request.
@@ -61,6 +60,13 @@ struct Seen {
     record: Option<SeenRecord>,
     /// The rows that the conditions name.
     rows: Option<Rows>,
+}
+
+/// The claim of several attempts that follow each other, and the record as it was last seen.
+#[derive(Clone, Debug)]
+pub(super) struct Claimed {
+    pub(super) claim: Claim,
+    pub(super) seen: Option<SeenRecord>,
 }
 
 /// Commits transactions of one table. Cheap to clone: each transaction and each call has one.
@@ -98,19 +104,35 @@ impl Committer {
 
     /// Checks a group and sends it when its turn comes.
     pub(super) async fn commit(&self, group: Group, deadline: Instant) -> Outcome {
+        self.commit_next(group, None, deadline).await
+    }
+
+    /// Commits a group that may be one of several attempts under one claim.
+    pub(super) async fn commit_next(
+        &self,
+        group: Group,
+        earlier: Option<&mut Claimed>,
+        deadline: Instant,
+    ) -> Outcome {
         let ending = Ending::of(&group.parts);
         let observed = ObservedCommit::begin(self.table().name());
         // Pinned, so that the large future is not copied into the one of the span.
-        let commit = pin!(self.commit_checked(&group, deadline));
+        let commit = pin!(self.commit_checked(&group, earlier, deadline));
         let outcome = observed.within(commit).await;
         observed.end(outcome.name(), outcome.error());
         ending.notify(&outcome);
         outcome
     }
 
-    async fn commit_checked(&self, group: &Group, deadline: Instant) -> Outcome {
+    async fn commit_checked(
+        &self,
+        group: &Group,
+        mut earlier: Option<&mut Claimed>,
+        deadline: Instant,
+    ) -> Outcome {
         let in_context = |error| in_context(self.table().name(), group, error);
-        let prepared = match Prepared::new(self.table(), group, deadline) {
+        let claim = earlier.as_ref().map(|earlier| earlier.claim.clone());
+        let prepared = match Prepared::new(self.table(), group, claim, deadline) {
             Ok(prepared) => prepared,
             Err(error) => return Outcome::Invalid(in_context(error)),
         };
@@ -118,7 +140,18 @@ impl Committer {
             return Outcome::Invalid(in_context(changed));
         }
         let ended = match self.table().terms().endpoint {
-            true => self.commit_by_endpoint(&prepared, deadline).await,
+            true => {
+                let record = earlier.as_ref().and_then(|earlier| earlier.seen.clone());
+                let mut seen = Seen { record, rows: None };
+                let is_first = earlier.is_none();
+                let ended = self
+                    .commit_by_endpoint(&prepared, &mut seen, is_first, deadline)
+                    .await;
+                if let Some(earlier) = &mut earlier {
+                    earlier.seen = seen.record;
+                }
+                ended
+            }
             false => {
                 let admission = self.admission();
                 Box::pin(without_endpoint::commit(
@@ -139,17 +172,23 @@ impl Committer {
         }
     }
 
-    async fn commit_by_endpoint(&self, prepared: &Prepared<'_>, deadline: Instant) -> Result<Outcome> {
-        let mut seen = Seen::default();
+    /// `is_first`: the record was not read yet.
+    async fn commit_by_endpoint(
+        &self,
+        prepared: &Prepared<'_>,
+        seen: &mut Seen,
+        is_first: bool,
+        deadline: Instant,
+    ) -> Result<Outcome> {
         let mut sharing = match prepared.may_share() {
             true => Sharing::Shared,
             false => Sharing::Alone,
         };
         let mut first = match prepared.claim_of_caller() {
-            Some(claim) => {
-                Box::pin(self.read_and_attempt(claim, prepared, &mut seen, sharing, deadline)).await?
+            Some(claim) if is_first => {
+                Box::pin(self.read_and_attempt(claim, prepared, seen, sharing, deadline)).await?
             }
-            None => None,
+            _ => None,
         };
         if let Some(found) = seen.record.as_ref().filter(|found| is_committed(found)) {
             return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(found))));
@@ -158,7 +197,7 @@ impl Committer {
         loop {
             let applied = match first.take() {
                 Some(applied) => applied,
-                None => self.attempt(prepared, &mut seen, sharing, deadline).await?,
+                None => self.attempt(prepared, seen, sharing, deadline).await?,
             };
             if applied {
                 return Ok(Outcome::Committed(prepared.committed(false)));
@@ -166,16 +205,19 @@ impl Committer {
             sharing = Sharing::Alone;
             if let Some(claim) = &prepared.claim {
                 // A copy of the attempt may be in flight and would find the conditions met.
-                let fenced = Box::pin(claim.fence(seen.record.as_ref(), deadline)).await;
+                let fenced = claim.fence(seen.record.as_ref(), Purpose::Commit, deadline);
+                let fenced = Box::pin(fenced).await;
                 match fenced.map_err(unless_settled)? {
                     Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
                         return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(&found))));
                     }
+                    // The attempt had seen another record, so it can't be applied any more.
+                    Fenced::Found(aborted) if claim.may_follow(&aborted) => seen.record = Some(aborted),
                     Fenced::Found(_) => return Err(settled_elsewhere()),
                 }
             }
-            if let Some(rejection) = Box::pin(self.judge(prepared, &mut seen, deadline)).await? {
+            if let Some(rejection) = Box::pin(self.judge(prepared, seen, deadline)).await? {
                 return Ok(Outcome::Rejected(rejection));
             }
             // The obstacle is gone, or was not one of the caller's conditions.
@@ -194,8 +236,10 @@ impl Committer {
     /// whether the attempt was applied, or `None` if it was not and can't be: there is a record, which
     /// is in `seen` then.
     ///
-    /// The read distinguishes an earlier abort from one that another process writes during the
-    /// attempt.
+    /// # Errors
+    ///
+    /// Returns [`Aborted`](ErrorKind::Aborted) if a caller may have been told since the commit began
+    /// that the transaction is not applied.
     async fn read_and_attempt(
         &self,
         claim: &Claim,
@@ -206,7 +250,7 @@ impl Committer {
     ) -> Result<Option<bool>> {
         // Locks and latches of the transaction are not asked for one that was committed before.
         if !prepared.group.parts.is_empty() {
-            seen.record = claim.read(deadline).await?;
+            seen.record = may_go_on(claim, claim.read(deadline).await?)?;
             return Ok(None);
         }
         let mut unread = Seen::default();
@@ -230,12 +274,11 @@ impl Committer {
             },
         };
         match (read, attempt) {
-            (Ok(Some(found)), _) => {
-                seen.record = Some(found);
+            (Ok(found @ Some(_)), _) => {
+                seen.record = may_go_on(claim, found)?;
                 Ok(None)
             }
             (Err(error), _) if error.kind() == ErrorKind::IdReused => Err(error),
-            // Without the read, an abort that the fence finds counts as one during the attempt.
             (_, attempt) => attempt.map(Some),
         }
     }
@@ -495,6 +538,15 @@ fn guards_of_rows<'a>(
     })
 }
 
+/// Returns the record that was found if a commit may go on after it, or is in it.
+fn may_go_on(claim: &Claim, found: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
+    let may_go_on = |found: &SeenRecord| is_committed(found) || claim.may_follow(found);
+    match found.as_ref().is_none_or(may_go_on) {
+        true => Ok(found),
+        false => Err(settled_elsewhere()),
+    }
+}
+
 fn is_committed(seen: &SeenRecord) -> bool {
     seen.record.state == State::Committed
 }
@@ -536,14 +588,6 @@ fn no_time_for_parts() -> Error {
         "gave up, nothing was applied: a lock of the transaction was being renewed, or a latch read, until its time was over",
     )
     .with_retryable(true)
-}
-
-fn settled_elsewhere() -> Error {
-    Error::new(
-        ErrorKind::Aborted,
-        "another process settled the transaction as not applied while it was being committed",
-    )
-    .with_hint("commit it again, if it is still wanted")
 }
 
 /// Reads from the endpoint's answer whether the conditions held. To a call without conditions,

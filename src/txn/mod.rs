@@ -17,7 +17,7 @@
 //! | `sequence` | folds the operations of each cell into one equivalent operation; timestamps; no I/O |
 //! | `read` | the reads of a commit: the rows of its conditions, timestamps |
 //! | `outcome` | [`Outcome`]: committed, rejected, invalid, aborted, unknown |
-//! | `settle` | determines the outcome of a transaction from its record |
+//! | `settle` `settlements` | determines the outcome of a transaction from its record |
 //! | `record` `digest` | the record of a transaction, from which its outcome is known; no I/O |
 //! | `gate` | passes a call to a region once all that the call relies on is proven |
 //! | `proof` `probe` | proves what a call relies on, with calls that change no user data |
@@ -80,6 +80,7 @@ mod rule_watch;
 mod sequence;
 mod servers;
 mod settle;
+mod settlements;
 mod snapshot;
 mod terms;
 mod transaction;

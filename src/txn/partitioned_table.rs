@@ -221,8 +221,8 @@ impl PartitionedTable {
     ///   record](UpdateOptions::without_record);
     /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if the partition is a single row, which
     ///   can't have a record: update it without one;
-    /// - [`Aborted`](crate::ErrorKind::Aborted) if another process settled the transaction as not
-    ///   applied while it was being committed;
+    /// - [`Aborted`](crate::ErrorKind::Aborted) if another process settled the update as not applied,
+    ///   and this client had not seen that before it began;
     /// - the errors of [`snapshot`](Self::snapshot) and of a commit. After an error with an
     ///   [unknown outcome](Error::is_outcome_unknown) the changes may have been applied; the error
     ///   text says how to find out.
@@ -369,6 +369,8 @@ impl PartitionedTable {
     /// Returns what the record of a transaction says, without settling the transaction. If there is
     /// no record, only [`settle`](Self::settle) gives a definite outcome.
     ///
+    /// A commit that begins afterwards may go on after a settlement that this call has seen.
+    ///
     /// # Errors
     ///
     /// - [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing) if the table has no record
@@ -383,11 +385,12 @@ impl PartitionedTable {
     }
 
     /// Settles a transaction by its id, from any process: returns whether it was applied. If it was
-    /// not, ensures that no attempt in flight can be applied any more.
+    /// not, ensures that no commit or update of the id that began earlier can be applied any more.
     ///
-    /// A process that is still committing the transaction gets `Aborted`. A commit under the caller's
-    /// id reads the record 20 ms after its first attempt was sent, if there is no answer; until then
-    /// it counts as a later commit, and may be applied. The answer is right for
+    /// A process that is still committing the transaction gets `Aborted`. So does one that commits it
+    /// later, within five minutes, if its client has not seen the settlement before: it can't tell
+    /// which came first. It may then commit again, or call [`outcome`](Self::outcome) before the
+    /// commit. The answer is right for
     /// transactions that were first sent within the table's replay window. An id that this library
     /// generated contains its creation time and is refused after the window. For any other id, the
     /// result after the window is [`NotApplied`](Settled::NotApplied) even if the transaction was
@@ -398,7 +401,7 @@ impl PartitionedTable {
     /// Returns the errors of [`Unsettled::settle`](crate::Unsettled::settle).
     pub async fn settle(&self, prefix: impl IntoBytes, id: &TransactionId) -> Result<Settled> {
         let deadline = self.table().deadline();
-        self.claim(prefix, id)?.settle(deadline).await.map(Settled::from)
+        self.claim(prefix, id)?.settle(deadline).await
     }
 
     /// Returns the reserved row of a `lock` or `latch` in the partition of a bare prefix.

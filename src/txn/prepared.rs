@@ -18,12 +18,17 @@ pub(super) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Checks and folds a group.
+    /// Checks and folds a group. `claim`: that of earlier attempts.
     ///
     /// # Errors
     ///
     /// Returns an error if no single call can express the group, or the table can't apply it.
-    pub(super) fn new(table: &ProvenTable, group: &'a Group, deadline: Instant) -> Result<Self> {
+    pub(super) fn new(
+        table: &ProvenTable,
+        group: &'a Group,
+        claim: Option<Claim>,
+        deadline: Instant,
+    ) -> Result<Self> {
         let terms = table.terms();
         let durability = group.check(terms)?;
         let sequence = Sequence::fold(&group.mutations, &terms.limits)?;
@@ -42,7 +47,10 @@ impl<'a> Prepared<'a> {
         let digest = || Digest::of(&group.mutations, &group.conditions, deeds());
         let claim = match &group.record {
             Some(request) => {
-                let claim = Claim::of_request(table, &group.partition, request, digest)?;
+                let claim = match claim {
+                    Some(claim) => claim,
+                    None => Claim::of_request(table, &group.partition, request, digest)?,
+                };
                 claim.check_window(deadline)?;
                 Some(claim)
             }

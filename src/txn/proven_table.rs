@@ -8,7 +8,10 @@ use std::{
 use bytes::Bytes;
 use hbase_client::{Environment, Partition, Table, TableName};
 
-use super::{region_floor::RegionFloors, rule_watch::RuleWatch, servers::Servers, terms::Terms};
+use super::{
+    region_floor::RegionFloors, rule_watch::RuleWatch, servers::Servers, settlements::SeenSettlements,
+    terms::Terms,
+};
 
 /// A table opened for transactions. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +31,7 @@ struct Proof {
     watch: RuleWatch,
     servers: Servers,
     floors: RegionFloors,
+    settlements: SeenSettlements,
 }
 
 impl ProvenTable {
@@ -40,6 +44,7 @@ impl ProvenTable {
                 watch,
                 servers,
                 floors: RegionFloors::default(),
+                settlements: SeenSettlements::default(),
             }),
         }
     }
@@ -83,6 +88,11 @@ impl ProvenTable {
     /// Returns whether clocks can be compared with the server of a partition.
     pub(super) fn compares_clocks(&self, partition: &Partition) -> bool {
         self.terms().replay_window.is_some() && clock_row(partition).is_some()
+    }
+
+    /// Returns the settlements of transactions that this client has seen.
+    pub(super) fn settlements(&self) -> &SeenSettlements {
+        &self.proof.settlements
     }
 
     /// Returns a weak reference, for a task that must not keep the table open.

@@ -12,6 +12,7 @@
 //! | 4 | epoch: the number of times the id was aborted |
 //! | 8 | the commit or fence that wrote it; each can tell its own record from an earlier one of the same id |
 //! | 32 | SHA-256 digest of the transaction's contents; zeros if the contents are not known |
+//! | 8, or none | when the id was last settled as not applied, in milliseconds since 1970; only of an aborted one |
 
 use std::fmt;
 
@@ -35,6 +36,8 @@ const TIME_DIGITS: usize = 12;
 const NUMBER_DIGITS: usize = 32;
 const FORMAT: u8 = 1;
 const LENGTH: usize = 1 + 1 + 4 + 8 + 32;
+/// The length of the time of a settlement.
+const TIME_LENGTH: usize = 8;
 /// The column of a record.
 pub(super) const QUALIFIER: Bytes = Bytes::from_static(b"r");
 pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMILY.as_bytes());
@@ -214,11 +217,15 @@ pub(super) struct Record {
     /// The commit or fence that wrote it.
     pub(super) writer: u64,
     pub(super) digest: Digest,
+    /// When a caller was last told that the transaction is not applied, in milliseconds since 1970.
+    /// Later aborts keep it: commits that began earlier must not go on. `None` if only commits wrote
+    /// aborts, or it is committed.
+    pub(super) settled_at: Option<u64>,
 }
 
 impl Record {
     pub(super) fn encode(&self) -> Bytes {
-        let mut value = BytesMut::with_capacity(LENGTH);
+        let mut value = BytesMut::with_capacity(LENGTH + TIME_LENGTH);
         value.put_u8(FORMAT);
         value.put_u8(match self.state {
             State::Committed => b'C',
@@ -227,6 +234,9 @@ impl Record {
         value.put_u32(self.epoch);
         value.put_u64(self.writer);
         value.put_slice(self.digest.as_bytes());
+        if let Some(time) = self.settled_at {
+            value.put_u64(time);
+        }
         value.freeze()
     }
 
@@ -242,16 +252,23 @@ impl Record {
                 return None;
             };
             let (epoch, rest) = rest.split_first_chunk::<4>()?;
-            let (writer, digest) = rest.split_first_chunk::<8>()?;
+            let (writer, rest) = rest.split_first_chunk::<8>()?;
+            let (digest, time) = rest.split_first_chunk::<32>()?;
+            let state = match state {
+                b'C' => State::Committed,
+                b'A' => State::Aborted,
+                _ => return None,
+            };
             Some(Self {
-                state: match state {
-                    b'C' => State::Committed,
-                    b'A' => State::Aborted,
-                    _ => return None,
-                },
+                state,
                 epoch: u32::from_be_bytes(*epoch),
                 writer: u64::from_be_bytes(*writer),
-                digest: Digest::from_bytes(digest.try_into().ok()?),
+                digest: Digest::from_bytes(*digest),
+                settled_at: match (time, state) {
+                    ([], _) => None,
+                    (time, State::Aborted) => Some(u64::from_be_bytes(time.try_into().ok()?)),
+                    (_, State::Committed) => return None,
+                },
             })
         };
         parse().ok_or_else(|| {
@@ -302,6 +319,7 @@ mod tests {
             epoch: 7,
             writer: 0x0102_0304_0506_0708,
             digest: Digest::from_bytes([0xAB; 32]),
+            settled_at: None,
         }
     }
 
@@ -314,13 +332,22 @@ mod tests {
         .concat();
         assert_eq!(record(State::Committed).encode(), expected);
         assert_eq!(record(State::Aborted).encode()[1], b'A');
+        let settled = Record {
+            settled_at: Some(0x0102_0304_0506_0708),
+            ..record(State::Aborted)
+        };
+        assert_eq!(settled.encode()[46..], [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[rstest]
-    #[case(State::Committed)]
-    #[case(State::Aborted)]
-    fn encoded_record_decodes(#[case] state: State) {
-        let record = record(state);
+    #[case(State::Committed, None)]
+    #[case(State::Aborted, None)]
+    #[case(State::Aborted, Some(7))]
+    fn encoded_record_decodes(#[case] state: State, #[case] settled_at: Option<u64>) {
+        let record = Record {
+            settled_at,
+            ..record(state)
+        };
         assert_eq!(Record::decode(&record.encode()).unwrap(), record);
     }
 

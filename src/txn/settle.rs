@@ -23,11 +23,17 @@ use super::{
     proven_table::ProvenTable,
     record::{self, Record, RecordRequest, SeenRecord, State, TransactionId, record_row},
     servers::{MAX_SKEW, Needs, millis},
+    settlements::Position,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     observe, random,
 };
+
+/// How much older than a commit a settlement is, by the clocks, if it was certainly made before.
+/// Two clients and their servers, which HBase keeps within 30 s of each other, may differ by three and a
+/// half times the maximum difference.
+const SURELY_BEFORE: Duration = Duration::from_secs(5 * MAX_SKEW.as_secs());
 
 /// A transaction whose answer was lost.
 #[derive(Debug)]
@@ -43,8 +49,9 @@ pub struct Unsettled {
 pub enum Settled {
     /// It was applied.
     Committed,
-    /// No attempt was applied, and no attempt in flight can be applied any more. The transaction
-    /// may be committed again, under the same id or another.
+    /// It was not applied, and no commit of it that began earlier can be applied any more. The
+    /// transaction may be committed again, under the same id or another. If another client does so
+    /// under the same id, see [`PartitionedTable::settle`](crate::PartitionedTable::settle).
     NotApplied,
 }
 
@@ -112,18 +119,16 @@ impl Unsettled {
             .with_effect(Effect::Unknown)
             .with_hint("read the rows back before sending it again"));
         };
-        claim
-            .settle(claim.table.table().deadline())
-            .await
-            .map(Settled::from)
+        claim.settle(claim.table.table().deadline()).await
     }
 
-    /// Determines the outcome by a deadline. If that fails, returns the error of the commit.
-    pub(super) async fn settle_until(self, deadline: Instant) -> Result<Ended> {
+    /// Determines the outcome by a deadline, for the commit itself. `seen`: the record as the last
+    /// attempt had seen it. If that fails, returns the error of the commit.
+    pub(super) async fn end_until(self, seen: Option<SeenRecord>, deadline: Instant) -> Result<Ended> {
         let Some(claim) = &self.claim else {
             return Err(self.error);
         };
-        match claim.settle(deadline).await {
+        match claim.end(seen, Purpose::Commit, deadline).await {
             Ok(ended) => Ok(ended),
             Err(error) => {
                 tracing::debug!(id = %claim.id, %error, "could not settle a transaction");
@@ -134,22 +139,23 @@ impl Unsettled {
 }
 
 /// The outcome of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Ended {
     /// The transaction was applied, by this commit or by another one with the same id.
-    Committed {
-        own: bool,
-    },
-    NotApplied,
+    Committed { own: bool },
+    /// No attempt was applied or can be. The fence is `None` if the id belongs to another transaction.
+    NotApplied(Option<SeenRecord>),
+    /// The same, and another process was told so: this commit must not go on.
+    SettledElsewhere,
 }
 
-impl From<Ended> for Settled {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Committed { .. } => Self::Committed,
-            Ended::NotApplied => Self::NotApplied,
-        }
-    }
+/// The reason for a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The commit that sends the attempts may go on, and so may others of its id.
+    Commit,
+    /// A caller is told that the transaction is not applied. No commit that began before may go on.
+    Settlement,
 }
 
 /// The result of a fence.
@@ -172,6 +178,8 @@ pub(super) struct Claim {
     row: Bytes,
     window: Duration,
     begun: (Instant, SystemTime),
+    /// The position behind the settlements that were seen before this commit began.
+    settlements: Position,
 }
 
 impl Claim {
@@ -193,6 +201,7 @@ impl Claim {
             digest,
             writer: random::bits_64(table.environment()),
             begun: (Instant::now(), table.environment().wall_clock()),
+            settlements: table.settlements().position(),
         })
     }
 
@@ -227,20 +236,39 @@ impl Claim {
     /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if no put can follow the timestamp
     /// of the record that was seen.
     pub(super) fn committed(&self, seen: Option<&SeenRecord>) -> Result<Put> {
-        self.put(State::Committed, seen, self.writer)
+        self.put(seen, |record| Record {
+            state: State::Committed,
+            writer: self.writer,
+            settled_at: None,
+            ..record
+        })
     }
 
-    fn put(&self, state: State, seen: Option<&SeenRecord>, writer: u64) -> Result<Put> {
-        let epoch = seen.map_or(0, |seen| seen.record.epoch);
-        let record = Record {
-            state,
-            epoch: match state {
-                State::Committed => epoch,
-                State::Aborted => epoch.saturating_add(1),
+    fn aborted(&self, seen: Option<&SeenRecord>, purpose: Purpose) -> Result<Put> {
+        self.put(seen, |record| Record {
+            state: State::Aborted,
+            epoch: record.epoch.saturating_add(1),
+            // Not the writer of the commit: a fence from an earlier call would look like this one, and
+            // attempts sent after that fence would count as fenced off.
+            writer: random::bits_64(self.table.environment()),
+            settled_at: match purpose {
+                Purpose::Commit => record.settled_at,
+                Purpose::Settlement => Some(self.table.servers().latest_now()),
             },
-            writer,
+            ..record
+        })
+    }
+
+    /// Returns the put of a record that follows the one that was seen.
+    fn put(&self, seen: Option<&SeenRecord>, next: impl FnOnce(Record) -> Record) -> Result<Put> {
+        let earlier = seen.map(|seen| &seen.record);
+        let record = next(Record {
+            state: State::Aborted,
+            epoch: earlier.map_or(0, |record| record.epoch),
+            writer: 0,
             digest: self.digest,
-        };
+            settled_at: earlier.and_then(|record| record.settled_at),
+        });
         let ahead = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
         let now = self.table.servers().latest_now().saturating_add(ahead);
         let timestamp = match seen {
@@ -259,7 +287,29 @@ impl Claim {
     pub(super) async fn read(&self, deadline: Instant) -> Result<Option<SeenRecord>> {
         let gate = Gate::new(&self.table, &self.partition, Needs::default());
         let record = found(gate.get(&self.get(), deadline).await?.as_ref())?;
+        self.remember(record.as_ref());
         self.check_digest(record)
+    }
+
+    /// Remembers a settlement, after which this client may begin another commit.
+    fn remember(&self, seen: Option<&SeenRecord>) {
+        if let Some(seen) = seen.filter(|seen| seen.record.settled_at.is_some()) {
+            self.table.settlements().add(seen.record.writer);
+        }
+    }
+
+    /// Returns whether a commit with this claim may go on after a record that states an abort: no
+    /// caller was told since the commit began that the transaction is not applied.
+    pub(super) fn may_follow(&self, seen: &SeenRecord) -> bool {
+        let Record {
+            writer, settled_at, ..
+        } = seen.record;
+        let Some(settled_at) = settled_at else {
+            return true;
+        };
+        let surely_before = u64::try_from(SURELY_BEFORE.as_millis()).unwrap_or(u64::MAX);
+        self.table.settlements().has_before(writer, self.settlements)
+            || settled_at.saturating_add(surely_before) < millis(self.begun.1)
     }
 
     /// Ensures that no attempt sent under the condition "the record is `seen`" can be applied any
@@ -270,10 +320,13 @@ impl Claim {
     /// Returns [`IdReused`](ErrorKind::IdReused) if the record belongs to a transaction with other
     /// contents; then, too, no attempt was applied or can be any more. After any other error
     /// nothing is known, and the fence may be repeated.
-    pub(super) async fn fence(&self, seen: Option<&SeenRecord>, deadline: Instant) -> Result<Fenced> {
-        // Not the writer of the commit: a fence from an earlier call would look like this one, and
-        // attempts sent after that fence would count as fenced off.
-        let aborted = self.put(State::Aborted, seen, random::bits_64(self.table.environment()))?;
+    pub(super) async fn fence(
+        &self,
+        seen: Option<&SeenRecord>,
+        purpose: Purpose,
+        deadline: Instant,
+    ) -> Result<Fenced> {
+        let aborted = self.aborted(seen, purpose)?;
         let value = aborted.parts().first().map(|cell| cell.value.clone());
         let call = MultiCall {
             row: self.row.clone(),
@@ -304,6 +357,7 @@ impl Claim {
             .with_retryable(true));
         };
         let own = value.is_some_and(|value| value == found.value);
+        self.remember(Some(&found));
         match self.check_digest(Some(found))? {
             Some(found) if own => Ok(Fenced::InPlace(found)),
             Some(found) => Ok(Fenced::Found(found)),
@@ -311,24 +365,35 @@ impl Claim {
         }
     }
 
-    /// Repeats the fence until it is in place, or the record states the commit.
-    pub(super) async fn settle(&self, deadline: Instant) -> Result<Ended> {
+    /// Settles the transaction for a caller that may not be the one that commits it.
+    pub(super) async fn settle(&self, deadline: Instant) -> Result<Settled> {
+        match self.end(None, Purpose::Settlement, deadline).await? {
+            Ended::Committed { .. } => Ok(Settled::Committed),
+            Ended::NotApplied(_) | Ended::SettledElsewhere => Ok(Settled::NotApplied),
+        }
+    }
+
+    /// Repeats the fence until it is in place, or the record states the commit. `seen`: the record
+    /// that is expected.
+    async fn end(&self, mut seen: Option<SeenRecord>, purpose: Purpose, deadline: Instant) -> Result<Ended> {
         let settle = async {
-            let mut seen = None;
             loop {
                 self.check_age()?;
-                let fenced = match self.fence(seen.as_ref(), deadline).await {
+                let fenced = match self.fence(seen.as_ref(), purpose, deadline).await {
                     // The record belongs to another transaction with the same id. This transaction
                     // can't be applied over it.
-                    Err(error) if error.kind() == ErrorKind::IdReused => return Ok(Ended::NotApplied),
+                    Err(error) if error.kind() == ErrorKind::IdReused => return Ok(Ended::NotApplied(None)),
                     fenced => fenced?,
                 };
                 match fenced {
-                    Fenced::InPlace(_) => return Ok(Ended::NotApplied),
+                    Fenced::InPlace(fence) => return Ok(Ended::NotApplied(Some(fence))),
                     Fenced::Found(found) if found.record.state == State::Committed => {
                         return Ok(Ended::Committed {
                             own: found.record.writer == self.writer,
                         });
+                    }
+                    Fenced::Found(aborted) if purpose == Purpose::Commit && !self.may_follow(&aborted) => {
+                        return Ok(Ended::SettledElsewhere);
                     }
                     // Attempts sent after this record was seen may be in flight.
                     Fenced::Found(aborted) => seen = Some(aborted),
@@ -416,6 +481,15 @@ impl Claim {
     }
 }
 
+/// Returns the error of a commit that must not go on.
+pub(super) fn settled_elsewhere() -> Error {
+    Error::new(
+        ErrorKind::Aborted,
+        "another client settled the transaction as not applied, perhaps while it was being committed",
+    )
+    .with_hint("commit it again, if it is still wanted")
+}
+
 /// Returns the record in its row.
 fn found(row: Option<&Row>) -> Result<Option<SeenRecord>> {
     row.and_then(|row| row.cell(record::FAMILY, record::QUALIFIER))
@@ -432,3 +506,6 @@ fn found_last(answers: &[ActionAnswer]) -> Result<Option<SeenRecord>> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

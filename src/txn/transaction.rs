@@ -172,7 +172,9 @@ impl Transaction {
 
     /// Records the transaction under the caller's id, text or a [`TransactionId`]. The transaction
     /// is applied once, however often and by whichever process it is committed. A commit of an id
-    /// that was committed before returns [`replayed`](super::Committed::replayed).
+    /// that was committed before returns [`replayed`](super::Committed::replayed). A commit of an id
+    /// that another client has [settled](super::PartitionedTable::settle) as not applied, perhaps after
+    /// the commit began, ends with [`Aborted`](super::Outcome::Aborted).
     ///
     /// The guarantee holds within the table's replay window. The table needs the record family;
     /// commits are at least `SYNC_WAL`. An invalid id makes the transaction invalid.

@@ -20,12 +20,12 @@ use tokio::time::Instant;
 use self::{options::Recording, view::Change};
 pub use self::{options::UpdateOptions, view::UpdateView};
 use super::{
-    commit::Committer,
+    commit::{Claimed, Committer},
     digest::Digest,
     outcome::{FailedCondition, Outcome, Rejection},
     proven_table::ProvenTable,
-    record::{RecordRequest, State, TransactionId},
-    settle::{Claim, Ended},
+    record::{RecordRequest, SeenRecord, State, TransactionId},
+    settle::{Claim, Ended, settled_elsewhere},
     snapshot::{self, Snapshot},
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -72,6 +72,9 @@ pub(super) struct Update<'a> {
     committer: &'a Committer,
     partition: Partition,
     options: UpdateOptions,
+    /// The claim on the caller's id. All attempts have the same one, and each begins with the record
+    /// that the last one has seen: another process may settle the update between them.
+    claimed: Option<Claimed>,
     /// Whether the partition version guards everything that is read.
     versioned: bool,
     deadline: Instant,
@@ -97,7 +100,8 @@ impl<'a> Update<'a> {
         options: UpdateOptions,
     ) -> Result<Option<Self>> {
         let table = committer.table();
-        let update = Self {
+        let mut update = Self {
+            claimed: None,
             versioned: table.terms().partition_version && !partition.is_lone_row(),
             deadline: table.table().deadline(),
             committer,
@@ -106,14 +110,16 @@ impl<'a> Update<'a> {
             pauses: Pauses::after_conflicts(),
             attempts: 0,
         };
-        let before = was_committed_before(
+        let claimed = claim(
             table,
             &update.partition,
             &update.options.recording,
             update.deadline,
         )
         .await;
-        match before.map_err(|error| update.in_context(error))? {
+        update.claimed = claimed.map_err(|error| update.in_context(error))?;
+        let seen = update.claimed.as_ref().and_then(|claimed| claimed.seen.as_ref());
+        match seen.is_some_and(|seen| seen.record.state == State::Committed) {
             true => Ok(None),
             false => Ok(Some(update)),
         }
@@ -159,7 +165,15 @@ impl<'a> Update<'a> {
         let Some(change) = change else {
             return Ok(Applied::Done(self.attempts));
         };
-        let ended = attempt(self.committer, change, &self.options.recording, self.deadline).await;
+        let claimed = self.claimed.as_mut();
+        let ended = attempt(
+            self.committer,
+            change,
+            &self.options.recording,
+            claimed,
+            self.deadline,
+        )
+        .await;
         let conflict = match ended.map_err(|error| self.in_context(error))? {
             Attempt::Applied { own: true } => return Ok(Applied::Done(self.attempts)),
             Attempt::Applied { own: false } => return Ok(Applied::Replayed),
@@ -183,14 +197,14 @@ impl<'a> Update<'a> {
     }
 }
 
-/// Refuses an update that can't be recorded as requested. Returns whether an update with the same
-/// id was already applied.
-async fn was_committed_before(
+/// Refuses an update that can't be recorded as requested. Claims the caller's id, and reads its
+/// record.
+async fn claim(
     table: &ProvenTable,
     partition: &Partition,
     recording: &Recording,
     deadline: Instant,
-) -> Result<bool> {
+) -> Result<Option<Claimed>> {
     if !table.terms().endpoint {
         return Err(Error::invalid(
             "an update needs the endpoint, and the table was opened to do without it",
@@ -198,17 +212,23 @@ async fn was_committed_before(
     }
     let unrecorded = |error: Error| error.with_hint("update it without a record");
     match recording {
-        Recording::None => Ok(false),
+        Recording::None => Ok(None),
         Recording::OwnId => {
             let id = TransactionId::unique_in(table.environment());
             let claim = Claim::new(table, partition, &id, Digest::UPDATE);
-            claim.map(|_| false).map_err(unrecorded)
+            claim.map(|_| None).map_err(unrecorded)
         }
         Recording::CallersId(id) => {
             let id = id.as_ref().map_err(Clone::clone)?;
             let claim = Claim::new(table, partition, id, Digest::UPDATE)?;
-            let record = claim.read(deadline).await?;
-            Ok(record.is_some_and(|seen| seen.record.state == State::Committed))
+            let seen = claim.read(deadline).await?;
+            let is_abort = |seen: &SeenRecord| seen.record.state == State::Aborted;
+            if let Some(aborted) = seen.as_ref().filter(|seen| is_abort(seen))
+                && !claim.may_follow(aborted)
+            {
+                return Err(settled_elsewhere());
+            }
+            Ok(Some(Claimed { claim, seen }))
         }
     }
 }
@@ -218,6 +238,7 @@ async fn attempt(
     committer: &Committer,
     change: Change,
     recording: &Recording,
+    mut claimed: Option<&mut Claimed>,
     deadline: Instant,
 ) -> Result<Attempt> {
     let Change {
@@ -245,7 +266,8 @@ async fn attempt(
         Some(_) => left / KEPT_FOR_SETTLING,
         None => Duration::ZERO,
     };
-    match committer.commit(group, deadline - settling).await {
+    let committing = committer.commit_next(group, claimed.as_deref_mut(), deadline - settling);
+    match committing.await {
         Outcome::Committed(committed) => Ok(Attempt::Applied {
             own: !committed.replayed,
         }),
@@ -260,9 +282,16 @@ async fn attempt(
         Outcome::Invalid(error) | Outcome::Aborted(error) => Err(error),
         Outcome::Unknown(unsettled) => {
             let lost = unsettled.error().to_string();
-            match unsettled.settle_until(deadline).await? {
+            let seen = claimed.as_ref().and_then(|claimed| claimed.seen.clone());
+            match unsettled.end_until(seen, deadline).await? {
                 Ended::Committed { own } => Ok(Attempt::Applied { own }),
-                Ended::NotApplied => Ok(Attempt::Conflict(Conflict::Lost(lost))),
+                Ended::NotApplied(fence) => {
+                    if let Some(claimed) = claimed {
+                        claimed.seen = fence;
+                    }
+                    Ok(Attempt::Conflict(Conflict::Lost(lost)))
+                }
+                Ended::SettledElsewhere => Err(settled_elsewhere()),
             }
         }
     }

@@ -125,17 +125,36 @@ impl Bench {
                     1..5 if was_fenced => Duration::from_micros(rng.u64(..100_000)),
                     _ => 2 * self.deadline,
                 };
-                let told = match timeout(patience, transaction(table).commit()).await {
-                    Ok(outcome) => self.learn(other, partition, outcome, rng.bool()).await,
-                    Err(_) => {
-                        assert!(patience < self.deadline, "{name} does not end");
-                        match recording {
-                            2 => settle(other, partition, &id).await,
-                            _ => Told::Nothing,
+                // Another process may settle it meanwhile.
+                let settles = recording == 2 && rng.u8(..4) == 0;
+                let pause = Duration::from_micros(rng.u64(..60_000));
+                let settling = async {
+                    match settles {
+                        true => {
+                            sleep(pause).await;
+                            Some(settle(other, partition, &id).await)
+                        }
+                        false => None,
+                    }
+                };
+                let by_another = rng.bool();
+                let committing = async {
+                    match timeout(patience, transaction(table).commit()).await {
+                        Ok(outcome) => self.learn(other, partition, outcome, by_another).await,
+                        Err(_) => {
+                            assert!(patience < self.deadline, "{name} does not end");
+                            match recording {
+                                2 => settle(other, partition, &id).await,
+                                _ => Told::Nothing,
+                            }
                         }
                     }
                 };
+                // The commit begins first, so that a settlement holds for it.
+                let (told, settled) = tokio::join!(biased; committing, settling);
                 all.push(told);
+                all.extend(settled);
+                let told = settled.unwrap_or(told);
                 // The same transaction again, by another client: its record answers, or its fence
                 // lets it be applied at last.
                 let of_three = if told == Told::Settled { 2 } else { 1 };

@@ -133,6 +133,9 @@ impl Bench {
                 .start_row(work.partition.clone())
                 .stop_row(format!("{}~", work.partition));
         }
+        let settles = rng.u8(..3) == 0;
+        let pause = Duration::from_micros(rng.u64(..100_000));
+        let other = rng.choice(&self.tables).unwrap();
         let update = table.update_with(work.partition.clone(), options, |view| {
             let name = format!("{}.{}", work.name, attempts.len());
             let mut recorder = Recorder::new(View::Tracked(view), name);
@@ -140,8 +143,25 @@ impl Bench {
             attempts.push(recorder.finish().0);
             done
         });
-        let fate = match timeout(patience, update).await {
-            Ok(Ok(Updated::Done { .. })) => Some(Fate::Committed),
+        // Another process may settle it meanwhile.
+        let settling = async {
+            match id.as_ref().filter(|_| settles) {
+                Some(id) => {
+                    sleep(pause).await;
+                    Some(settle(other, work, id).await)
+                }
+                None => None,
+            }
+        };
+        // The update begins first, so that a settlement holds for it.
+        let (updated, settled) = tokio::join!(biased; timeout(patience, update), settling);
+        let writes = attempts.last().is_some_and(|attempt| !attempt.writes.is_empty());
+        let fate = match updated {
+            Ok(Ok(Updated::Done { .. })) => {
+                let is_settled = writes && settled == Some(Fate::NotApplied);
+                assert!(!is_settled, "{} was settled as not applied", work.name);
+                Some(Fate::Committed)
+            }
             Ok(Ok(other)) => panic!("{}: {other:?}", work.name),
             Ok(Err(Stop::ThoughtBetter)) => Some(Fate::NotApplied),
             Ok(Err(Stop::Failed(error))) => (!error.is_outcome_unknown()).then_some(Fate::NotApplied),
@@ -152,6 +172,7 @@ impl Bench {
         };
         let fate = match (fate, &id) {
             (Some(fate), _) => fate,
+            (None, Some(_)) if settled.is_some() => settled.unwrap_or(Fate::Unknown),
             (None, Some(id)) => settle(table, work, id).await,
             (None, None) => Fate::Unknown,
         };

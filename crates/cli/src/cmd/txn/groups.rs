@@ -33,6 +33,7 @@ pub(super) struct Group {
     pub(super) transaction: hbase_txn::Transaction,
     /// Whether it has deletes that get the server's time.
     pub(super) deletes_now: bool,
+    table: PartitionedTable,
     line: u64,
     rows: usize,
     /// The line's share of the memory for lines.
@@ -59,6 +60,7 @@ pub(super) fn steps(
     let start = |partition: Partition, rows| {
         let transaction = table.transaction_for_row(partition.first_key().clone());
         Group {
+            table: table.clone(),
             line: number,
             rows,
             deletes_now: false,
@@ -131,6 +133,11 @@ impl Group {
 
     /// Sends the transaction.
     pub(super) async fn commit(self) -> Answer {
+        if let Some(id) = self.transaction.transaction_id() {
+            // A settlement by another process that the client has not seen before it begins would end the
+            // commit. What prevents the reading prevents the commit, which reports it.
+            drop(self.table.outcome(self.partition.prefix().to_vec(), id).await);
+        }
         let prefix = self.prefix();
         let outcome = self.transaction.commit().await;
         Answer::of(self.line, prefix, self.rows, outcome)
