@@ -266,7 +266,11 @@ impl Claim {
             state: State::Aborted,
             epoch: earlier.map_or(0, |record| record.epoch),
             writer: 0,
-            digest: self.digest,
+            // A settlement by the id alone does not know the contents, and keeps what the id stands for.
+            digest: match earlier {
+                Some(record) if self.digest == Digest::ANY => record.digest,
+                _ => self.digest,
+            },
             settled_at: earlier.and_then(|record| record.settled_at),
         });
         let ahead = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);

@@ -4,7 +4,7 @@
 //! the accounts does not show.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     time::Duration,
@@ -114,6 +114,8 @@ impl Bench {
                     _ => transaction.id(id.clone()),
                 }
             };
+            // Whether the record says what the id stands for.
+            let is_known = Cell::new(false);
             let mut all = Vec::new();
             let mut clients = (table, other);
             loop {
@@ -140,7 +142,11 @@ impl Bench {
                 let by_another = rng.bool();
                 let committing = async {
                     match timeout(patience, transaction(table).commit()).await {
-                        Ok(outcome) => self.learn(other, partition, outcome, by_another).await,
+                        Ok(outcome) => {
+                            let stands = matches!(outcome, Outcome::Committed(_) | Outcome::Rejected(_));
+                            is_known.set(is_known.get() || stands);
+                            self.learn(other, partition, outcome, by_another).await
+                        }
                         Err(_) => {
                             assert!(patience < self.deadline, "{name} does not end");
                             match recording {
@@ -162,6 +168,13 @@ impl Bench {
                     break;
                 }
                 clients = (other, table);
+            }
+            if recording == 2 && is_known.get() && rng.u8(..4) == 0 {
+                // No client is told of this mark: an id stands for its first contents.
+                let mark = Increment::new(format!("{partition}m{name}-other")).column(FAMILY, "q", 1);
+                let reused = clients.1.transaction(partition).increment(mark).id(id.clone());
+                let outcome = timeout(2 * self.deadline, reused.commit()).await.unwrap();
+                assert!(!outcome.is_committed(), "{name}: {outcome}");
             }
             self.told.borrow_mut().insert(format!("{partition}m{name}"), all);
         }

@@ -247,3 +247,42 @@ fn conflicts_of_an_update_with_an_id_do_not_end_it() {
         Ok(())
     });
 }
+
+#[test]
+fn settling_by_id_keeps_what_the_id_stands_for() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await;
+        let put = |row: &'static str| {
+            one.transaction("xxx")
+                .put(Put::new(row).cell("f", "q", "v"))
+                .id("a")
+        };
+        assert_eq!(add_if_open(&one, "a").commit().await.name(), "rejected");
+        for _ in 0..2 {
+            assert_eq!(other.settle("xxx", &id("a")).await?, Settled::NotApplied);
+            let outcome = put("xxxb").commit().await;
+            assert_eq!(
+                outcome.error().map(Error::kind),
+                Some(ErrorKind::IdReused),
+                "{outcome}"
+            );
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn id_that_was_settled_without_a_record_stands_for_what_is_committed_next() {
+    FakeHBase::run(async |hbase| {
+        let [one, _] = two_clients(hbase).await;
+        assert_eq!(one.settle("xxx", &id("a")).await?, Settled::NotApplied);
+        assert_eq!(add_if_open(&one, "a").commit().await.name(), "rejected");
+        let outcome = add(&one, "a").commit().await;
+        assert_eq!(
+            outcome.error().map(Error::kind),
+            Some(ErrorKind::IdReused),
+            "{outcome}"
+        );
+        Ok(())
+    });
+}
