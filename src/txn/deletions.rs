@@ -15,6 +15,7 @@ use hbase_client::{
 
 use super::{
     partition_version, record,
+    reserved_rows::DELETIONS,
     sequence::{Extent, ToRead},
     terms::Terms,
 };
@@ -44,7 +45,7 @@ impl DeletionMark {
             });
         }
         Some(Self {
-            row: partition.reserved_row(b"deletions")?,
+            row: partition.reserved_row(DELETIONS)?,
             family: record::FAMILY,
             qualifier: QUALIFIER,
             // Longer than any call may be under way.

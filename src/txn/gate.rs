@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use hbase_client::{
     Effect, EndpointCall, Error as ClientError, Get, Partition, Row, ServerName,
-    low_level::{ActionAnswer, MultiCall, RegionGuard, ServingRegion, TableCalls, Verdict},
+    low_level::{ActionAnswer, MultiCall, Pauses, RegionGuard, ServingRegion, TableCalls, Verdict},
 };
 use tokio::time::Instant;
 
@@ -39,7 +39,16 @@ pub(super) struct Gate<'a> {
     closed: Mutex<Option<MissingPrecondition>>,
     /// The possible effect of attempts that the gate stopped later.
     effect: Effect,
+    /// The number of times that the gate opened itself.
+    openings: u32,
+    pauses: Pauses,
+    #[cfg(test)]
+    is_stuck: bool,
 }
+
+/// The number of times that a gate opens itself before the call is repeated after a pause. Further ones
+/// are due to a region that keeps moving, or to a proof that has proven nothing.
+const OPENINGS_AT_ONCE: u32 = 4;
 
 /// The reason why a gate is closed, if the gate can open itself.
 enum MissingPrecondition {
@@ -67,6 +76,10 @@ impl<'a> Gate<'a> {
             floor: None,
             closed: Mutex::default(),
             effect: Effect::None,
+            openings: 0,
+            pauses: Pauses::after_conflicts(),
+            #[cfg(test)]
+            is_stuck: false,
         }
     }
 
@@ -130,6 +143,7 @@ impl<'a> Gate<'a> {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+        let was_closed = closed.is_some();
         let opened = match closed {
             None => Err(error),
             Some(MissingPrecondition::RuleUnread(region, opening)) => {
@@ -148,6 +162,10 @@ impl<'a> Gate<'a> {
             Some(MissingPrecondition::Early(server, floor)) => {
                 proof::let_clock_pass(self.table, &self.partitions[0], &server, floor, deadline).await
             }
+        };
+        let opened = match opened {
+            Ok(()) if was_closed => self.pause(deadline).await,
+            opened => opened,
         };
         opened.map_err(|error| error.with_effect(self.effect))
     }
@@ -183,6 +201,26 @@ impl<'a> Gate<'a> {
         (!has_passed).then(|| MissingPrecondition::Early(server.clone(), floor))
     }
 
+    /// Lets the call be repeated at once a few times, and then after pauses until the deadline.
+    async fn pause(&mut self, deadline: Instant) -> Result<()> {
+        self.openings += 1;
+        if self.openings <= OPENINGS_AT_ONCE || self.pauses.wait_before(deadline).await {
+            return Ok(());
+        }
+        Err(Error::new(
+            ClientErrorKind::DeadlineExceeded,
+            "gave up: the region was checked, and each time had to be checked again before the call",
+        )
+        .with_retryable(true))
+    }
+
+    /// Makes the gate miss a precondition whose proof succeeds and proves nothing.
+    #[cfg(test)]
+    fn unable_to_open(mut self) -> Self {
+        self.is_stuck = true;
+        self
+    }
+
     fn stop(&self, why: MissingPrecondition) -> Verdict {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         Verdict::Stop(ClientError::new(
@@ -206,10 +244,41 @@ impl RegionGuard for Gate<'_> {
         if !self.table.watch().covers(&region.name, opening) {
             return self.stop(MissingPrecondition::RuleUnread(region.name.clone(), opening));
         }
+        #[cfg(test)]
+        if self.is_stuck {
+            return self.stop(MissingPrecondition::Unproven(Needs::default()));
+        }
         if let Some(lacking) = self.table.servers().lacking(server, self.needs) {
             return self.stop(MissingPrecondition::Unproven(lacking));
         }
         let too_early = self.floor.and_then(|floor| self.too_early(serving, floor));
         too_early.map_or(Verdict::Pass, |why| self.stop(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hbase_fake::FakeHBase;
+
+    use super::*;
+    use crate::txn::{PartitionedTable, probe};
+
+    #[test]
+    fn gate_whose_proofs_prove_nothing_ends_by_its_deadline() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+            let orders = PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+            let table = orders.committer().table();
+            let partition = table.terms().rule.partition("xxx")?;
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let call = probe::contradiction(partition.first_key(), &"f".into());
+            let gate = Gate::new(table, &partition, Needs::default()).unable_to_open();
+            let error = gate.call(&call, deadline).await.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
+            assert!(Instant::now() <= deadline);
+            Ok(())
+        });
     }
 }

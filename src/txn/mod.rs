@@ -24,6 +24,7 @@
 //! | `rule_reading` `rule_watch` | rereads the partition rule as it ages |
 //! | `region_guard` `region_floor` | decides which region a call may go to, and when |
 //! | `proven_table` `terms` `servers` | a table, its properties, and the proven capabilities of its servers |
+//! | `reserved_rows` | the rows that this layer keeps in a partition; no I/O |
 //! | `part` `partition_version` `deletions` | additions of higher layers to a transaction, the version cell, the deletion mark |
 //!
 //! # Guarantees
@@ -75,6 +76,7 @@ mod read;
 mod record;
 mod region_floor;
 mod region_guard;
+mod reserved_rows;
 mod rule_reading;
 mod rule_watch;
 mod sequence;

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hbase_client::{Environment, Increment, Partition, TableDescriptor};
 
+use super::reserved_rows::VERSION;
 use crate::{random, table_descriptor::TableDescriptorExt};
 
 pub(super) const QUALIFIER: &str = "v";
@@ -11,7 +12,7 @@ pub(super) const QUALIFIER: &str = "v";
 /// Returns the row of the partition's version cell, or `None` for a partition that is a single row,
 /// which has no version.
 pub(super) fn row(partition: &Partition) -> Option<Bytes> {
-    partition.reserved_row(b"version")
+    partition.reserved_row(VERSION)
 }
 
 /// Returns the increment that changes the version. The amount is random, so that a version that is

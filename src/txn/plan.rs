@@ -12,7 +12,14 @@ use hbase_client::{
     TableDescriptor,
 };
 
-use super::{operation::Operation, outcome::counted, part::Part, record::RecordRequest, terms::Terms};
+use super::{
+    operation::Operation,
+    outcome::counted,
+    part::Part,
+    record::RecordRequest,
+    reserved_rows::{TRIALS, VERSION, reserved_row},
+    terms::Terms,
+};
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     table_descriptor::TableDescriptorExt,
@@ -182,6 +189,7 @@ impl Group {
                  without it",
             ));
         }
+        self.check_prefix(terms)?;
         let durability = self.durability(terms)?;
         self.check_record(terms, durability)?;
         let is_weak = durability.is_weak();
@@ -193,6 +201,20 @@ impl Group {
             .at_operation(part.condition().label_text().into_owned()));
         }
         Ok(durability)
+    }
+
+    /// Refuses a prefix that leaves no room for the rows that the library needs in the partition.
+    fn check_prefix(&self, terms: &Terms) -> Result<()> {
+        if self.partition.is_lone_row() {
+            return Ok(());
+        }
+        if terms.partition_version {
+            reserved_row(&self.partition, VERSION, "a version")?;
+        }
+        if !terms.endpoint {
+            reserved_row(&self.partition, TRIALS[0], "transactions without the endpoint")?;
+        }
+        Ok(())
     }
 
     /// Refuses a record that could be lost or could not be stored.

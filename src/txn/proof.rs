@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     probe,
-    proven_table::{ProvenTable, clock_row},
+    proven_table::ProvenTable,
     record::{self, TransactionId},
     region_guard::VisitedServers,
+    reserved_rows::{CLOCK, TRIALS, reserved_row},
     servers::{self, Needs},
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
@@ -46,6 +47,7 @@ pub(super) async fn prove(
         prove_conditions(table, partition, deadline).await?;
     }
     if needs.clock {
+        reserved_row(partition, CLOCK, "records")?;
         compare_clocks(table, partition, deadline).await?;
     }
     if needs.atomic_multi {
@@ -146,7 +148,7 @@ async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: In
 }
 
 async fn compare_clocks_once(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
-    let Some(row) = clock_row(partition) else {
+    let Some(row) = partition.reserved_row(CLOCK) else {
         return Ok(());
     };
     let environment = table.environment();
@@ -207,12 +209,8 @@ async fn stamp_and_read(
 /// Tests both sides of atomicity in reserved rows: a change of two rows, and a change that must not
 /// be applied because another change in the same call can't be.
 async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
-    let (Some(one), Some(other)) = (
-        partition.reserved_row(b"trial-1"),
-        partition.reserved_row(b"trial-2"),
-    ) else {
-        return Ok(());
-    };
+    let row = |name| reserved_row(partition, name, "transactions without the endpoint");
+    let [one, other] = [row(TRIALS[0])?, row(TRIALS[1])?];
     let family = table.terms().trial_family();
     let qualifier = Bytes::copy_from_slice(TransactionId::unique_in(table.environment()).as_bytes());
     let increment = |row: &Bytes| {
@@ -268,3 +266,6 @@ async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline
     .at_server(&server.address())
     .with_hint("attach MultiRowMutationEndpoint to the table and open it with that"))
 }
+
+#[cfg(test)]
+mod tests;

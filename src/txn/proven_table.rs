@@ -5,12 +5,11 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use bytes::Bytes;
 use hbase_client::{Environment, Partition, Table, TableName};
 
 use super::{
-    region_floor::RegionFloors, rule_watch::RuleWatch, servers::Servers, settlements::SeenSettlements,
-    terms::Terms,
+    region_floor::RegionFloors, reserved_rows::CLOCK, rule_watch::RuleWatch, servers::Servers,
+    settlements::SeenSettlements, terms::Terms,
 };
 
 /// A table opened for transactions. Cheap to clone.
@@ -18,11 +17,6 @@ use super::{
 pub(super) struct ProvenTable {
     table: Table,
     proof: Arc<Proof>,
-}
-
-/// Returns the row in which clocks are compared, or `None` if the partition has no such row.
-pub(super) fn clock_row(partition: &Partition) -> Option<Bytes> {
-    partition.reserved_row(b"clock")
 }
 
 /// The facts that opening the table has proven, and the state that keeps them valid.
@@ -87,7 +81,7 @@ impl ProvenTable {
 
     /// Returns whether clocks can be compared with the server of a partition.
     pub(super) fn compares_clocks(&self, partition: &Partition) -> bool {
-        self.terms().replay_window.is_some() && clock_row(partition).is_some()
+        self.terms().replay_window.is_some() && partition.reserved_row(CLOCK).is_some()
     }
 
     /// Returns the settlements of transactions that this client has seen.

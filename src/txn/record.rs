@@ -21,7 +21,7 @@ use hbase_client::{
     BytesBinary, Cell, Environment, IntoBytes, Partition, SystemEnvironment, TableDescriptor,
 };
 
-use super::{digest::Digest, servers::millis};
+use super::{digest::Digest, reserved_rows::reserved_row, servers::millis};
 use crate::{
     error::{ClientErrorKind, Error, Result},
     random,
@@ -187,17 +187,12 @@ impl RecordRequest {
 ///
 /// # Errors
 ///
-/// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if the partition is a single row: no
-/// other row is sure to stay in the same region.
+/// Returns the errors of [`reserved_row`].
 pub(super) fn record_row(partition: &Partition, id: &TransactionId) -> Result<Bytes> {
     let mut name = BytesMut::with_capacity(1 + id.0.len());
     name.put_u8(b'r');
     name.put_slice(&id.0);
-    partition.reserved_row(&name).ok_or_else(|| {
-        Error::invalid(format!(
-            "{partition} can't have a record, which is a row itself and may be parted from it"
-        ))
-    })
+    reserved_row(partition, &name, "a record")
 }
 
 /// The outcome that a record states.

@@ -22,6 +22,7 @@ use super::{
     gate::Gate,
     proven_table::ProvenTable,
     record::{self, Record, RecordRequest, SeenRecord, State, TransactionId, record_row},
+    reserved_rows::{CLOCK, reserved_row},
     servers::{MAX_SKEW, Needs, millis},
     settlements::Position,
 };
@@ -192,9 +193,13 @@ impl Claim {
         id: &TransactionId,
         digest: Digest,
     ) -> Result<Self> {
+        let window = table.terms().record_window()?;
+        let row = record_row(partition, id)?;
+        // The clocks are compared before a record is written. A short id fits behind a longer prefix.
+        reserved_row(partition, CLOCK, "records")?;
         Ok(Self {
-            window: table.terms().record_window()?,
-            row: record_row(partition, id)?,
+            window,
+            row,
             table: table.clone(),
             partition: partition.clone(),
             id: id.clone(),
