@@ -49,20 +49,12 @@ pub(super) async fn read_again(table: &ProvenTable, deadline: Instant) -> Result
 
 /// Records the result of reading the table's descriptor.
 fn note(table: &ProvenTable, asked_at: Instant, read: Result<TableDescriptor>) -> Result<()> {
-    let checked = read.and_then(|descriptor| table.terms().check_unchanged(&descriptor));
-    let failure = match checked {
-        Ok(()) => {
-            table.watch().was_read(asked_at, false);
-            return Ok(());
-        }
-        Err(changed)
-            if matches!(
-                changed.kind(),
-                ErrorKind::PartitionRuleChanged | ErrorKind::FeatureUnknown
-            ) =>
-        {
-            table.watch().was_read(asked_at, true);
-            return Err(changed);
+    let failure = match read {
+        Ok(descriptor) => {
+            // Whatever is wrong with a descriptor that was read, the table has changed.
+            let checked = table.terms().check_unchanged(&descriptor);
+            table.watch().was_read(asked_at, checked.is_err());
+            return checked;
         }
         Err(failure) => failure,
     };
@@ -91,4 +83,49 @@ async fn read_descriptor(table: &Table, deadline: Instant) -> Result<TableDescri
     };
     let read = timeout_at(deadline, admin.descriptor(table.name())).await;
     Ok(read.map_err(|_| silent())??)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hbase_client::{FamilyDescriptor, Put};
+    use hbase_fake::FakeHBase;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        table_descriptor::TableDescriptorExt as _,
+        txn::{OpenOptions, Outcome},
+    };
+
+    /// The table gets another durability together with a TTL that is too short for records.
+    #[test]
+    fn change_beside_an_invalid_attribute_is_noticed() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+            let connection = hbase.connect().await?;
+            let interval = Duration::from_secs(1);
+            let options = OpenOptions::new().rule_interval(interval);
+            let orders = options.open(&connection, "orders").await?;
+            let commit = async || {
+                let put = Put::new("xxxa").cell("f", "q", "v");
+                orders.transaction("xxx").put(put).commit().await
+            };
+            assert!(commit().await.is_committed());
+            let admin = connection.admin();
+            let records = FamilyDescriptor::new(TableDescriptor::RECORD_FAMILY).with_attribute("TTL", "60");
+            let changed = admin.descriptor(orders.name()).await?;
+            let changed = changed
+                .with_family(records)
+                .with_attribute("DURABILITY", "SKIP_WAL");
+            admin.modify_table(&changed).await?;
+            sleep(2 * interval).await;
+            let outcome = commit().await;
+            assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome}");
+            let kind = outcome.error().map(Error::kind);
+            assert_eq!(kind, Some(ErrorKind::PartitionRuleChanged));
+            Ok(())
+        });
+    }
 }

@@ -82,12 +82,26 @@ impl Terms {
         let changed = |what: String| {
             Err(Error::new(ErrorKind::PartitionRuleChanged, what).with_hint("open the table again"))
         };
-        if let (Some(then), Some(now)) = (self.replay_window, descriptor.replay_window()?)
-            && now < then
-        {
-            return changed(format!(
-                "the table remembered transactions for {then:?} when it was opened; now it is {now:?}"
-            ));
+        if let Some(then) = self.replay_window {
+            match descriptor.replay_window() {
+                Ok(Some(now)) if now >= then => {}
+                Ok(Some(now)) => {
+                    return changed(format!(
+                        "the table remembered transactions for {then:?} when it was opened; now it is {now:?}"
+                    ));
+                }
+                Ok(None) => {
+                    return changed(format!(
+                        "the table had the family {} when it was opened, and has lost it",
+                        TableDescriptor::RECORD_FAMILY
+                    ));
+                }
+                Err(error) => {
+                    return changed(format!(
+                        "the table remembered transactions for {then:?} when it was opened; now it is not known for how long: {error}"
+                    ));
+                }
+            }
         }
         if descriptor.durability().is_weak() && self.durability == Durability::UseDefault {
             return changed(format!(
@@ -109,5 +123,62 @@ impl Terms {
             "the table was opened with the partition rule {}; {now}",
             self.rule
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_client::FamilyDescriptor;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn descriptor(rule_length: usize) -> TableDescriptor {
+        let rule = PartitionRule::prefix_length(rule_length).unwrap();
+        TableDescriptor::new("orders")
+            .unwrap()
+            .with_family(FamilyDescriptor::new("f"))
+            .with_partition_rule(&rule)
+            .with_record_family()
+    }
+
+    fn with_record_ttl(ttl: &'static str) -> TableDescriptor {
+        let family = FamilyDescriptor::new(TableDescriptor::RECORD_FAMILY);
+        descriptor(3).with_family(family.with_attribute("TTL", ttl))
+    }
+
+    fn without_record_family() -> TableDescriptor {
+        let mut descriptor = descriptor(3);
+        descriptor.families.retain(|family| family.name == "f");
+        descriptor
+    }
+
+    #[rstest]
+    #[case::ttl_of_records(with_record_ttl("60"), "not known for how long")]
+    #[case::no_record_family(without_record_family(), "has lost it")]
+    #[case::window(descriptor(3).with_attribute(TableDescriptor::REPLAY_WINDOW, "soon"), "not known for how long")]
+    #[case::shorter_window(descriptor(3).with_attribute(TableDescriptor::REPLAY_WINDOW, "3600"), "now it is")]
+    #[case::rule(descriptor(4), "partition rule")]
+    #[case::durability(descriptor(3).with_attribute("DURABILITY", "SKIP_WAL"), "DURABILITY")]
+    #[case::version(descriptor(3).with_partition_version(), "versions of partitions")]
+    fn any_change_of_the_terms_is_noticed(#[case] now: TableDescriptor, #[case] why: &str) {
+        let opened = descriptor(3);
+        let terms = Terms {
+            rule: PartitionRule::from_descriptor(&opened).unwrap(),
+            families: opened.families.iter().map(|family| family.name.clone()).collect(),
+            durability: Durability::UseDefault,
+            limits: Limits::default(),
+            max_mutations: 1,
+            max_bytes: 1,
+            max_conditions: 1,
+            replay_window: opened.replay_window().unwrap(),
+            partition_version: false,
+            endpoint: true,
+            concurrency: 1,
+        };
+        terms.check_unchanged(&opened).unwrap();
+        let error = terms.check_unchanged(&now).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PartitionRuleChanged);
+        assert!(error.to_string().contains(why), "{error}");
     }
 }
