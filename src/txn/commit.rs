@@ -417,8 +417,9 @@ impl Committer {
         let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
         let failed: Vec<_> = group
             .all_conditions()
-            .filter(|condition| !condition.holds(rows.get(condition.row())))
-            .map(|condition| failed(condition, &rows))
+            .enumerate()
+            .filter(|(_, condition)| !condition.holds(rows.get(condition.row())))
+            .map(|(position, condition)| failed(position, condition, &rows))
             .collect();
         seen.rows = Some(rows);
         Ok((!failed.is_empty()).then(|| Rejection {
@@ -561,7 +562,7 @@ fn is_not_equal(condition: &Condition) -> bool {
     )
 }
 
-fn failed(condition: &Condition, rows: &Rows) -> FailedCondition {
+fn failed(position: usize, condition: &Condition, rows: &Rows) -> FailedCondition {
     let found = condition
         .column()
         .and_then(|(family, qualifier)| rows.get(condition.row())?.cell(family, qualifier));
@@ -569,6 +570,7 @@ fn failed(condition: &Condition, rows: &Rows) -> FailedCondition {
         label: condition.label_text().into_owned(),
         row: condition.row().clone(),
         found: found.cloned(),
+        position,
     }
 }
 

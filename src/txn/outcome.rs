@@ -66,6 +66,8 @@ pub struct FailedCondition {
     pub row: Bytes,
     /// The cell that was found, or `None` if there was none or the condition is on a whole row.
     pub found: Option<Cell>,
+    /// The position of the condition among all of the transaction. Two may have the same label.
+    pub(super) position: usize,
 }
 
 /// The outcome of the transaction of one group of a batch.

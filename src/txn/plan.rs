@@ -126,16 +126,7 @@ impl Group {
         if self.partition.contains(row) {
             return Ok(());
         }
-        let of_row = terms.rule.partition_of(row);
-        Err(Error::new(
-            ErrorKind::OtherPartition,
-            format!(
-                "row {} is in partition {of_row}; this transaction is in partition {}",
-                BytesBinary(row),
-                self.partition
-            ),
-        )
-        .with_hint("rows of several partitions go into a batch: one transaction each"))
+        Err(other_partition(row, &self.partition, terms, "this transaction"))
     }
 
     /// Returns the number of distinct rows.
@@ -268,6 +259,19 @@ impl Group {
             _ => Ok(strongest),
         }
     }
+}
+
+/// Returns the error of a row that is not in the partition of a transaction or reading.
+pub(super) fn other_partition(row: &[u8], partition: &Partition, terms: &Terms, what: &str) -> Error {
+    let of_row = terms.rule.partition_of(row);
+    Error::new(
+        ErrorKind::OtherPartition,
+        format!(
+            "row {} is in partition {of_row}; {what} is in partition {partition}",
+            BytesBinary(row)
+        ),
+    )
+    .with_hint("rows of several partitions go into a batch: one transaction each")
 }
 
 /// Refuses a condition that can't be part of any transaction of this table.

@@ -10,8 +10,8 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    outcome::counted, partition_version, proven_table::ProvenTable, region_guard::WholePartition,
-    terms::Terms,
+    outcome::counted, partition_version, plan::other_partition, proven_table::ProvenTable,
+    region_guard::WholePartition, reserved_rows::TRIALS, terms::Terms,
 };
 use crate::{
     error::{ClientErrorKind, Error, Result},
@@ -118,7 +118,9 @@ impl SnapshotOptions {
         self
     }
 
-    /// Sets the first row that is read; empty means the beginning of the partition.
+    /// Sets the first row that is read; empty means the beginning of the partition. A range that is
+    /// outside of the partition is refused with
+    /// [`OtherPartition`](crate::ErrorKind::OtherPartition).
     pub fn start_row(mut self, row: impl IntoBytes) -> Self {
         self.start = row.into_bytes();
         self
@@ -171,9 +173,27 @@ impl SnapshotOptions {
         if let Some(rows) = self.caching {
             scan = scan.caching(rows);
         }
-        // One extra row detects that there are too many, one more is the row of the version.
-        let own = usize::from(self.with_version) + 1;
-        Some(scan.limit(self.max_rows.saturating_add(own) as u64))
+        Some(scan.limit(self.row_limit() as u64))
+    }
+
+    /// Returns how many rows are read at most. One extra row detects that there are too many; the
+    /// others are rows of the library.
+    fn row_limit(&self) -> usize {
+        let own = 1 + usize::from(self.with_version) + TRIALS.len();
+        self.max_rows.saturating_add(own)
+    }
+
+    /// Refuses a range that is outside of the partition.
+    fn check_range(&self, partition: &Partition, terms: &Terms) -> Result<()> {
+        let (first, behind) = (partition.first_key(), partition.key_behind());
+        let begins_behind = !behind.is_empty() && self.start >= behind;
+        let ends_before = !self.stop.is_empty() && self.stop <= *first;
+        let bound = match (begins_behind, ends_before) {
+            (true, _) => &self.start,
+            (_, true) => &self.stop,
+            _ => return Ok(()),
+        };
+        Err(other_partition(bound, partition, terms, "the range that is read"))
     }
 }
 
@@ -190,6 +210,9 @@ pub(super) async fn read(
             .at_table(table.name())
             .at_row(&BytesBinary(partition.prefix()))
     };
+    options
+        .check_range(&partition, table.terms())
+        .map_err(in_context)?;
     let scan_at_once = async |scan: Scan| {
         let how = AtOnce {
             operation: OPERATION,
@@ -223,6 +246,9 @@ pub(super) async fn read(
         true => take_version(&partition, &mut earlier),
         false => take_version(&partition, &mut rows),
     };
+    // Without a record family, servers are tested in a family of the user.
+    let trials = TRIALS.map(|name| partition.reserved_row(name));
+    rows.retain(|row| !trials.iter().flatten().any(|trial| trial == row.key()));
     if rows.len() > options.max_rows {
         let limit = counted(options.max_rows, "row");
         return Err(in_context(too_large(&partition, &limit, "max_rows")));

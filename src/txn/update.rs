@@ -241,10 +241,7 @@ async fn attempt(
     mut claimed: Option<&mut Claimed>,
     deadline: Instant,
 ) -> Result<Attempt> {
-    let Change {
-        mut group,
-        conditions_of_caller,
-    } = change;
+    let Change { mut group, reads } = change;
     group.guard_timestamps = !group.mutations.is_empty();
     // Each attempt computes the changes again, so the record can't hold a digest of them.
     let record = |id, of_caller| RecordRequest {
@@ -273,7 +270,7 @@ async fn attempt(
         }),
         Outcome::Rejected(rejection) => {
             // Everything that the closure read is unchanged: it would return the same again.
-            let of_caller = |failed: &FailedCondition| conditions_of_caller.contains(&failed.label);
+            let of_caller = |failed: &FailedCondition| !reads.contains(&failed.position);
             match rejection.failed.iter().all(of_caller) {
                 true => Err(rejection.into()),
                 false => Ok(Attempt::Conflict(Conflict::Rejected(rejection))),

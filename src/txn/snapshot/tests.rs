@@ -1,8 +1,13 @@
-use hbase_client::{CellKind, PartitionRule};
+use hbase_client::{CellKind, PartitionRule, Put};
+use hbase_fake::FakeHBase;
 use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::{
+    error::ErrorKind,
+    txn::{OpenOptions, PartitionedTable, UpdateOptions},
+};
 
 fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {
     let copy = |text: &str| Bytes::copy_from_slice(text.as_bytes());
@@ -126,6 +131,62 @@ fn foreign_cells_in_the_version_row_stay() {
     let mut rows = vec![Row::new(key.clone(), vec![version.clone(), other.clone()])];
     assert_eq!(take_version(&partition, &mut rows), Some(version));
     assert_eq!(rows, [Row::new(key, vec![other])]);
+}
+
+#[test]
+fn rows_of_a_test_of_a_server_are_not_read() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f"], 3);
+        let options = OpenOptions::new().without_endpoint();
+        let orders = options.open(&hbase.connect().await?, "orders").await?;
+        let puts = ["xxxa", "xxx\u{fffff}"].map(|row| Put::new(row).cell("f", "q", "v"));
+        let [first, last] = puts;
+        assert!(
+            orders
+                .transaction("xxx")
+                .put(first)
+                .put(last)
+                .commit()
+                .await
+                .is_committed()
+        );
+        assert!(hbase.dump("orders").contains("trial-1"), "the server was tested");
+        assert_eq!(orders.snapshot("xxx").await?.len(), 2);
+        let two = SnapshotOptions::new().max_rows(2);
+        assert_eq!(orders.snapshot_with("xxx", two).await?.len(), 2);
+        let one = SnapshotOptions::new().max_rows(1);
+        let error = orders.snapshot_with("xxx", one).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
+        Ok(())
+    });
+}
+
+#[rstest]
+#[case("xxy", "", true)]
+#[case("", "xxx", true)]
+#[case("xxya", "xxyb", true)]
+#[case("a", "b", true)]
+#[case("a", "z", false)]
+#[case("xxxb", "xxxb", false)]
+#[case("xxx", "xxy", false)]
+fn range_outside_of_the_partition_is_refused(
+    #[case] start: &'static str,
+    #[case] stop: &'static str,
+    #[case] refused: bool,
+) {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        let orders = PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+        let range = SnapshotOptions::new().start_row(start).stop_row(stop);
+        let read = orders.snapshot_with("xxx", range).await;
+        assert_eq!(read.is_err(), refused, "{read:?}");
+        let range = UpdateOptions::new().start_row(start).stop_row(stop);
+        let updated = orders.update_with("xxx", range, |_| Ok::<_, Error>(())).await;
+        for error in [read.err(), updated.err()].into_iter().flatten() {
+            assert_eq!(error.kind(), ErrorKind::OtherPartition, "{error}");
+        }
+        Ok(())
+    });
 }
 
 proptest! {

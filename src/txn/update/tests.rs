@@ -1,6 +1,8 @@
-use hbase_client::{Effect, PartitionRule};
+use hbase_client::{Condition, Effect, PartitionRule, Put};
+use hbase_fake::FakeHBase;
 
 use super::*;
+use crate::txn::PartitionedTable;
 
 #[test]
 fn giving_up_names_the_first_conditions_and_the_attempts() {
@@ -8,6 +10,7 @@ fn giving_up_names_the_first_conditions_and_the_attempts() {
         label: format!("cell {number}"),
         row: "xxxa".into(),
         found: None,
+        position: number,
     };
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
     let rejected = |count| {
@@ -27,4 +30,25 @@ fn giving_up_names_the_first_conditions_and_the_attempts() {
     assert!(gave_up(1, rejected(2)).to_string().ends_with("cell 0; cell 1"));
     let lost = gave_up(2, Conflict::Lost("the connection ended".into())).to_string();
     assert!(lost.ends_with("at last: the connection ended"), "{lost}");
+}
+
+#[test]
+fn label_of_a_condition_does_not_make_it_a_read() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        let orders = PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+        let mut runs = 0;
+        let updated = orders.update("xxx", |view| {
+            runs += 1;
+            let read = Condition::absent("xxxa", "f", "q");
+            assert_eq!(view.value("xxxa", "f", "q")?, None);
+            let condition = Condition::present("xxxb", "f", "q").label(read.label_text().into_owned());
+            view.condition(condition)?;
+            view.put(Put::new("xxxa").cell("f", "q", "v"))?;
+            Ok::<_, Error>(())
+        });
+        assert_eq!(updated.await.unwrap_err().kind(), ErrorKind::ConditionNotMet);
+        assert_eq!(runs, 1);
+        Ok(())
+    });
 }

@@ -17,7 +17,13 @@ use super::options::UpdateOptions;
 use crate::{
     error::{ClientErrorKind, Error, Result},
     table_descriptor::TableDescriptorExt,
-    txn::{part::Part, partition_version, plan::Group, snapshot::Snapshot, terms::Terms},
+    txn::{
+        part::Part,
+        partition_version,
+        plan::{Group, other_partition},
+        snapshot::Snapshot,
+        terms::Terms,
+    },
 };
 
 /// The maximum number of different ranges that one update may read.
@@ -49,18 +55,16 @@ pub struct UpdateView<'a> {
     /// The ranges that were read; an empty end means that of the partition.
     ranges: Vec<(Bytes, Bytes)>,
     has_read: bool,
-    /// The labels of the conditions created from reads.
-    labels_of_reads: HashSet<String>,
-    /// The labels of the conditions that the closure added.
-    conditions_of_caller: HashSet<String>,
+    /// The positions of the conditions created from reads, in the group.
+    reads: BTreeSet<usize>,
 }
 
 /// The transaction to send.
 #[derive(Debug)]
 pub(in crate::txn) struct Change {
     pub(super) group: Group,
-    /// The labels of conditions that do not come from reads.
-    pub(super) conditions_of_caller: HashSet<String>,
+    /// The positions of the conditions that come from reads, among all of the group.
+    pub(super) reads: BTreeSet<usize>,
 }
 
 impl<'a> UpdateView<'a> {
@@ -89,8 +93,7 @@ impl<'a> UpdateView<'a> {
             },
             ranges: Vec::new(),
             has_read: false,
-            labels_of_reads: HashSet::new(),
-            conditions_of_caller: HashSet::new(),
+            reads: BTreeSet::new(),
         }
     }
 
@@ -184,7 +187,8 @@ impl<'a> UpdateView<'a> {
     }
 
     /// Reads the rows from `start` (inclusive) to `stop` (exclusive). An empty bound means that of
-    /// the partition, or of the [range](UpdateOptions::start_row) of the update.
+    /// the partition, or of the [range](UpdateOptions::start_row) of the update. `stop` may be the first
+    /// key behind the partition.
     ///
     /// The rows are checked as by [`row`](Self::row). Rows that are added to the range in the
     /// meantime are noticed only on a table with [partition
@@ -291,9 +295,7 @@ impl<'a> UpdateView<'a> {
             )
             .with_hint("open the table with a higher max_conditions"));
         }
-        let label = condition.label_text().into_owned();
         self.group.add(condition, self.terms)?;
-        self.conditions_of_caller.insert(label);
         Ok(self)
     }
 
@@ -304,15 +306,12 @@ impl<'a> UpdateView<'a> {
     /// Adds a part of a higher layer. Its condition counts as one of the caller, not as a read.
     pub(crate) fn add_part(&mut self, part: Arc<dyn Part>) -> Result<()> {
         self.check_time()?;
-        let label = part.condition().label_text().into_owned();
-        self.group.add_part(part, self.terms)?;
-        self.conditions_of_caller.insert(label);
-        Ok(())
+        self.group.add_part(part, self.terms)
     }
 
     /// Returns the change to send, or `None` if the closure only read.
     pub(super) fn finish(mut self) -> Result<Option<Change>> {
-        if self.group.mutations.is_empty() && self.conditions_of_caller.is_empty() {
+        if self.group.mutations.is_empty() && self.group.all_conditions().count() == self.reads.len() {
             return Ok(None);
         }
         for (row, family, qualifier) in self.written_where_all_was_read() {
@@ -330,15 +329,12 @@ impl<'a> UpdateView<'a> {
                 _ => Condition::absent(row, family, qualifier),
             };
             let label = format!("partition {} unchanged", self.partition());
+            self.reads.insert(self.group.conditions.len());
             self.group.conditions.push(condition.label(label));
         }
-        // A caller's condition with the label of a read states the same as the read. If it fails,
-        // the data has changed.
-        self.conditions_of_caller
-            .retain(|label| !self.labels_of_reads.contains(label));
         Ok(Some(Change {
             group: self.group,
-            conditions_of_caller: self.conditions_of_caller,
+            reads: self.reads,
         }))
     }
 
@@ -363,6 +359,14 @@ impl<'a> UpdateView<'a> {
     /// Returns the bounds of a readable range, with those of the update in place of empty ones.
     fn range(&self, start: &[u8], stop: &[u8]) -> Result<(Bytes, Bytes)> {
         let (first, end) = &self.bounds;
+        let partition = &self.group.partition;
+        let behind = partition.key_behind();
+        let is_outside =
+            |bound: &[u8]| bound < &partition.first_key()[..] || (!behind.is_empty() && bound > &behind[..]);
+        let mut bounds = [start, stop].into_iter().filter(|bound| !bound.is_empty());
+        if let Some(bound) = bounds.find(|bound| is_outside(bound)) {
+            return Err(other_partition(bound, partition, self.terms, "this update"));
+        }
         let or = |bound: &[u8], default: &Bytes| match bound {
             [] => default.clone(),
             bound => Bytes::copy_from_slice(bound),
@@ -419,9 +423,8 @@ impl<'a> UpdateView<'a> {
             None => Condition::absent(row, family, qualifier),
         };
         if self.tracked.len() < self.max_conditions {
-            let label = condition.label_text().into_owned();
+            self.reads.insert(self.group.conditions.len());
             self.group.add(condition, self.terms)?;
-            self.labels_of_reads.insert(label);
             self.tracked.insert(key);
             return Ok(());
         }

@@ -56,10 +56,28 @@ async fn a_condition_on_what_was_read_says_something_of_what_was_read() {
     view.condition(Condition::equal("xxxa", "f", "q", "v")).unwrap();
     view.condition(Condition::present("xxxb", "f", "q")).unwrap();
     let change = view.finish().unwrap().unwrap();
-    assert_eq!(
-        change.conditions_of_caller,
-        HashSet::from(["xxxb f:q present".to_owned()])
-    );
+    assert_eq!(change.reads, BTreeSet::from([0]));
+    assert_eq!(change.group.conditions.len(), 3);
+}
+
+#[rstest]
+#[case("xxw", "", true)]
+#[case("", "xxyb", true)]
+#[case("", "xxw", true)]
+#[case("xxya", "xxyb", true)]
+#[case("xxx", "xxy", false)]
+#[case("xxxc", "xxxb", false)]
+#[tokio::test]
+async fn range_that_is_not_within_the_partition_is_refused(
+    #[case] start: &str,
+    #[case] stop: &str,
+    #[case] refused: bool,
+) {
+    let (snapshot, terms) = (snapshot(&CELLS, None), terms());
+    let options = UpdateOptions::new();
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, false, soon());
+    let kind = view.rows(start, stop).err().map(|error| error.kind());
+    assert_eq!(kind, refused.then_some(ErrorKind::OtherPartition));
 }
 
 const CELLS: [(&str, &str, &str); 4] = [
