@@ -32,6 +32,7 @@ use super::{
     rule_reading,
     sequence::{GuardedRow, Sequence, ToRead},
     settle::{Claim, Fenced, Purpose, Unsettled, settled_elsewhere},
+    terms::Terms,
     without_endpoint,
 };
 use crate::{
@@ -327,6 +328,7 @@ impl Committer {
                 .is_none_or(|rows| rows.value_is_absent(condition));
             conditions.extend(condition::condition_messages(condition, absent));
         }
+        let of_caller = conditions.len();
         let terms = self.table().terms();
         let mut further = Vec::new();
         let mut floor = 0;
@@ -360,6 +362,7 @@ impl Committer {
             floor = stamped.floor;
             Cow::Owned(stamped.mutations)
         };
+        check_guards(conditions.len() - of_caller, terms)?;
         let version = match terms.partition_version && !mutations.is_empty() {
             true => partition_version::bump(self.table().environment(), &group.partition),
             false => None,
@@ -539,6 +542,22 @@ fn guards_of_rows<'a>(
     })
 }
 
+/// Refuses more guards of timestamps than the transaction may have conditions: the server reads a cell
+/// for each while it holds the row locks.
+fn check_guards(guards: usize, terms: &Terms) -> Result<()> {
+    match guards <= terms.max_conditions {
+        true => Ok(()),
+        false => Err(Error::new(
+            ClientErrorKind::LimitExceeded,
+            format!(
+                "a transaction of {guards} cells whose timestamps are guarded, each by a condition; the limit is {}",
+                terms.max_conditions
+            ),
+        )
+        .with_hint("split it, or open the table with a higher max_conditions")),
+    }
+}
+
 /// Returns the record that was found if a commit may go on after it, or is in it.
 fn may_go_on(claim: &Claim, found: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
     let may_go_on = |found: &SeenRecord| is_committed(found) || claim.may_follow(found);
@@ -626,6 +645,8 @@ fn classify(error: Error, claim: Option<Claim>) -> Outcome {
         | ErrorKind::AtomicityUnsupported
         | ErrorKind::ClockSkew
         | ErrorKind::IdReused => Outcome::Invalid(error),
+        // A region that is too busy is asked again, and a transaction that is too large never fits.
+        ErrorKind::Client(ClientErrorKind::LimitExceeded) if !error.is_retryable() => Outcome::Invalid(error),
         _ => Outcome::Aborted(error),
     }
 }

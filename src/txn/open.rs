@@ -88,7 +88,9 @@ impl OpenOptions {
     }
 
     /// Sets the maximum number of conditions in one transaction; the default is 10,000. The server
-    /// checks them while it holds the row locks: 1,000 conditions took it 0.04 to 0.1 s.
+    /// checks them while it holds the row locks: 1,000 conditions took it 0.04 to 0.1 s. The same number
+    /// limits the cells whose timestamps are guarded, by
+    /// [`guard_timestamps`](super::Transaction::guard_timestamps) or in an update.
     pub fn max_conditions(mut self, conditions: usize) -> Self {
         self.max_conditions = conditions;
         self

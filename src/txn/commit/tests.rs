@@ -5,7 +5,7 @@ use hbase_fake::{Call, FakeHBase, FaultHandle};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::*;
-use crate::{PartitionedTable, Transaction, Updated};
+use crate::{OpenOptions, PartitionedTable, Transaction, Updated};
 
 #[test]
 fn only_an_answer_that_says_what_was_asked_proves_anything() {
@@ -333,6 +333,34 @@ fn put_stamped_ahead_is_not_hidden_by_a_delete_in_its_way() {
         held.release();
         assert!(delayed.await?.is_committed());
         assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("1"));
+        Ok(())
+    });
+}
+
+#[test]
+fn guards_are_limited_as_conditions_are() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        let options = OpenOptions::new().max_conditions(5);
+        let orders = options.open(&hbase.connect().await?, "orders").await?;
+        for (cells, is_committed) in [(5, true), (6, false)] {
+            let mut transaction = orders.transaction("xxx").guard_timestamps();
+            for cell in 0..cells {
+                transaction = transaction.put(Put::new(format!("xxx{cell}")).cell("f", "q", "v"));
+            }
+            let outcome = transaction.commit().await;
+            assert_eq!(outcome.is_committed(), is_committed, "{outcome}");
+            let updated = orders.update("xxx", |view| {
+                for cell in 0..cells {
+                    view.put(Put::new(format!("xxx{cell}")).cell("f", "q", "v"))?;
+                }
+                Ok::<_, Error>(())
+            });
+            assert_eq!(updated.await.is_ok(), is_committed);
+            if !is_committed {
+                assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome}");
+            }
+        }
         Ok(())
     });
 }
