@@ -10,6 +10,8 @@ use hbase_client::Durability;
 pub(super) enum Refusal {
     /// An increment of a put value with this many bytes, not 8.
     Width(usize),
+    /// Increments whose sum, also with a put value, is not a 64-bit number.
+    Overflow,
     /// An increment and an append of the value stored on the server.
     IncrementAndAppend,
     /// Operations with and without a timestamp.
@@ -94,9 +96,12 @@ impl Change {
             (Self::Put(value), Self::Increment(amount)) => {
                 let value = value.into_bytes();
                 let stored: [u8; 8] = value[..].try_into().map_err(|_| Refusal::Width(value.len()))?;
-                Self::Put(counter(i64::from_be_bytes(stored).wrapping_add(amount)))
+                let sum = i64::from_be_bytes(stored).checked_add(amount);
+                Self::Put(counter(sum.ok_or(Refusal::Overflow)?))
             }
-            (Self::Increment(first), Self::Increment(second)) => Self::Increment(first.wrapping_add(second)),
+            (Self::Increment(first), Self::Increment(second)) => {
+                Self::Increment(first.checked_add(second).ok_or(Refusal::Overflow)?)
+            }
             (Self::Increment(_), Self::Append(_)) | (Self::Append(_), Self::Increment(_)) => {
                 return Err(Refusal::IncrementAndAppend);
             }

@@ -320,6 +320,10 @@ fn explain(refusal: Refusal, (family, qualifier): Key<'_>) -> Error {
             format!("{cell} is put with {width} bytes and then incremented; a counter has 8"),
             "put the number as 8 bytes, big-endian",
         ),
+        Refusal::Overflow => (
+            format!("{cell} is incremented in one transaction by more than a 64-bit number can hold"),
+            "put the number, or use two transactions",
+        ),
         Refusal::IncrementAndAppend => (
             format!(
                 "{cell} is incremented and appended to in one transaction, and the server does not do one after the other"
