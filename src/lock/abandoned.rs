@@ -25,10 +25,10 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// waited for longer than its client's timeout, and the calls of a disconnected client.
 const LATEST_ARRIVAL: Duration = Duration::from_secs(120);
 
-/// Releases a hold, with retries until its lease expires.
+/// Releases a hold, with retries until its lease expires on the server.
 pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
     let mut pauses = Pauses::after_lost_answers();
-    while !claim.is_over(location.now()) {
+    while location.now() < claim.latest_end() {
         match location.vacate(claim, location.table.deadline()).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "could not give a lock back"),

@@ -18,7 +18,7 @@ use super::{
     queue::TicketChange,
     row_state::{RowLease, RowState},
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The outcome of an attempt to take a lock.
 #[derive(Debug)]
@@ -49,6 +49,35 @@ pub(crate) struct LockAttempt {
     pub(super) ticket: TicketChange,
 }
 
+/// An attempt, as one call makes it.
+struct StampedAttempt {
+    attempt: LockAttempt,
+    /// When its first call was sent. Its cells may date from then, whichever call wrote them.
+    since: Moment,
+    /// The timestamps of its rows, or none if the server sets them.
+    stamps: Vec<u64>,
+}
+
+impl StampedAttempt {
+    fn unstamped(attempt: &LockAttempt) -> Self {
+        Self {
+            since: attempt.location.now(),
+            attempt: attempt.clone(),
+            stamps: Vec::new(),
+        }
+    }
+
+    /// Returns the attempt with timestamps after those of the cells that hide its first call. They
+    /// are after that call, but not always after this moment.
+    async fn over_hiding_cells(&self, deadline: Instant) -> Result<Self> {
+        Ok(Self {
+            stamps: self.attempt.location.stamps_over(deadline).await?,
+            attempt: self.attempt.written_again(),
+            since: self.since,
+        })
+    }
+}
+
 /// The outcome of an attempt, according to the answer to its call.
 struct Settled {
     outcome: AttemptOutcome,
@@ -70,23 +99,17 @@ pub(super) async fn attempt(
     read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<AttemptOutcome>, Option<Row>)> {
-    let stamped = attempts
-        .iter()
-        .map(|attempt| (attempt.clone(), Vec::new()))
-        .collect();
-    let (mut settled, mut row_after) = send(stamped, read_after.clone(), deadline).await?;
+    let first: Vec<StampedAttempt> = attempts.iter().map(StampedAttempt::unstamped).collect();
+    let (mut settled, mut row_after) = send(&first, read_after.clone(), deadline).await?;
     let hidden = || {
         settled
             .iter()
-            .zip(attempts)
+            .zip(&first)
             .filter(|(settled, _)| settled.is_hidden)
     };
     if hidden().next().is_some() {
-        let stamped = hidden().map(|(_, attempt)| async {
-            let stamps = attempt.location.stamps_over(deadline).await?;
-            Ok::<_, Error>((attempt.written_again(), stamps))
-        });
-        let again = async { send(try_join_all(stamped).await?, read_after, deadline).await };
+        let stamped = hidden().map(|(_, attempt)| attempt.over_hiding_cells(deadline));
+        let again = async { send(&try_join_all(stamped).await?, read_after, deadline).await };
         let (over, seen) = again.await.map_err(|error| error.with_effect(Effect::Unknown))?;
         let hidden = settled.iter_mut().filter(|settled| settled.is_hidden);
         for (settled, over) in hidden.zip(over) {
@@ -98,28 +121,21 @@ pub(super) async fn attempt(
     Ok((outcomes, row_after))
 }
 
-/// Makes one call for these attempts. Each has the timestamps of its rows, or none if the server
-/// sets them.
+/// Makes one call for these attempts.
 async fn send(
-    attempts: Vec<(LockAttempt, Vec<u64>)>,
+    attempts: &[StampedAttempt],
     read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<Settled>, Option<Row>)> {
-    let sent: Vec<Moment> = attempts
-        .iter()
-        .map(|(attempt, _)| attempt.location.now())
-        .collect();
-    let locations: Vec<_> = attempts.iter().map(|(attempt, _)| &attempt.location).collect();
+    let locations: Vec<_> = attempts.iter().map(|sent| &sent.attempt.location).collect();
     let actions = attempts
         .iter()
-        .flat_map(|(attempt, stamps)| attempt.actions(stamps));
+        .flat_map(|sent| sent.attempt.actions(&sent.stamps));
     let change = LockChange {
         operation: "acquiring the lock",
         actions: actions.collect(),
         // An appended owner cell contains the one that it was appended to.
-        read_before: attempts
-            .iter()
-            .any(|(attempt, _)| !attempt.location.rows.appended),
+        read_before: attempts.iter().any(|sent| !sent.attempt.location.rows.appended),
         read_after,
         kind: CallKind::Write,
         deadline,
@@ -131,14 +147,14 @@ async fn send(
         outcome.after.into_iter(),
         outcome.processed.into_iter(),
     );
-    let settled = attempts.iter().zip(sent).map(|((attempt, _), since)| {
+    let settled = attempts.iter().map(|StampedAttempt { attempt, since, .. }| {
         let rows = attempt.location.rows.rows.len();
         let answer = Answer {
             before: before.by_ref().take(rows).collect(),
             after: after.by_ref().take(rows).collect(),
             processed: processed.by_ref().take(rows).collect(),
         };
-        attempt.settle(since, answer, deadline)
+        attempt.settle(*since, answer, deadline)
     });
     // Rows may have been won before a failure, whatever its own effect.
     let settled = try_join_all(settled)
@@ -190,7 +206,7 @@ impl LockAttempt {
     async fn settle(&self, since: Moment, answer: Answer, deadline: Instant) -> Result<Settled> {
         let token = self.held.token;
         let own = answer.own();
-        if let Some(claim) = LockClaim::won(&self.held, since, &own) {
+        if let Some(claim) = LockClaim::won(&self.held, since, self.location.now(), &own) {
             return Ok(Settled {
                 outcome: self
                     .location
@@ -237,7 +253,7 @@ impl LockLocation {
         deadline: Instant,
     ) -> Result<AttemptOutcome> {
         let states = self.read(deadline).await?;
-        match LockClaim::won(held, since, &states) {
+        match LockClaim::won(held, since, self.now(), &states) {
             Some(claim) => self.clear_underneath(claim, &[], deadline).await,
             None => Ok(AttemptOutcome::Lost(states)),
         }
@@ -365,8 +381,8 @@ mod tests {
             after: vec![state(&held); 2],
             processed: processed.into(),
         };
-        let won =
-            |answer: &Answer| LockClaim::won(&held, Moment::now(&SystemEnvironment), &answer.own()).is_some();
+        let now = Moment::now(&SystemEnvironment);
+        let won = |answer: &Answer| LockClaim::won(&held, now, now, &answer.own()).is_some();
         let all = answer([true, true]);
         assert!(won(&all) && !all.is_hidden(held.token));
         // A token in a row that the call did not take, on a machine that was restored from the same

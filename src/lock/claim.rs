@@ -28,6 +28,8 @@ pub(super) struct LockClaim {
     pub(super) over: Option<Millis>,
     /// When the attempt that took it was sent. The server counts no lease from earlier.
     pub(super) since: Moment,
+    /// When an answer first showed it. The server counts no lease of the attempt from later.
+    pub(super) answered: Moment,
     /// One for each row, in order.
     pub(super) row_leases: Vec<RowLease>,
     pub(super) fencing: u64,
@@ -42,11 +44,12 @@ pub(super) struct LockClaim {
 
 impl LockClaim {
     /// Returns the hold of a token that has all rows and a fencing number.
-    pub(super) fn won(held: &HeldBy, since: Moment, states: &[RowState]) -> Option<Self> {
+    pub(super) fn won(held: &HeldBy, since: Moment, answered: Moment, states: &[RowState]) -> Option<Self> {
         let row_leases: Option<Vec<RowLease>> =
             states.iter().map(|state| state.lease_of(held.token)).collect();
         let first = states.first()?;
         Some(Self {
+            answered,
             fencing: first.number?,
             awaited_by: first.tickets.clone(),
             ..Self::of(held.token, row_leases?, since, first.fencing?)
@@ -69,6 +72,7 @@ impl LockClaim {
                 .unwrap_or_default(),
             over: row_leases.first().and_then(|row_lease| row_lease.held.over),
             since,
+            answered: since,
             fencing,
             last_fencing: fencing,
             renewals: most(|held| held.renewal),
@@ -87,6 +91,12 @@ impl LockClaim {
     /// Returns whether the longest lease that was sent for it has expired.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         now.since(self.since) >= self.longest.into()
+    }
+
+    /// Returns until when the server may keep the longest lease that was sent. That is later than
+    /// this process counts it if the attempt waited for its region to be served.
+    pub(super) fn latest_end(&self) -> Moment {
+        self.answered.after(self.longest.into())
     }
 
     /// Updates the hold from the rows as they were read. Returns false if a row is no longer held.

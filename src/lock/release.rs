@@ -81,7 +81,7 @@ impl LockLocation {
         let mut unanswered: Option<Error> = None;
         let mut tries = 0;
         while tries < TRIES {
-            let (actions, indexes) = self.give_back_actions(&row_leases, self.now().since(claim.since));
+            let (actions, indexes) = self.give_back_actions(&row_leases, self.now().since(claim.answered));
             let change = LockChange {
                 operation: "releasing the lock",
                 actions,
@@ -215,7 +215,7 @@ impl LockLocation {
             .unzip()
     }
 
-    /// Returns the action that releases one row. The hold is of this age, and no cell under it
+    /// Returns the action that releases one row. The hold is at least of this age, and no cell under it
     /// lives longer than `ttl` after its timestamp.
     fn give_back_action(
         &self,

@@ -441,10 +441,12 @@ impl ThriftLockLocation {
         Err(unknown(changed_meanwhile("released")))
     }
 
-    /// Tries to release a hold until its lease expires.
+    /// Tries to release a hold until its lease expires. A gateway may have kept the calls that
+    /// acquired or renewed it for as long as it liked, so the lease may have begun just now.
     pub(super) async fn abandon(&self, claim: &ThriftClaim) {
+        let end = now().after(claim.longest.into());
         let mut pauses = Pauses::after_lost_answers();
-        while !claim.is_over() {
+        while now() < end {
             match self.vacate(claim, self.rows.connection.deadline()).await {
                 Ok(_) => return,
                 Err(error) => tracing::debug!(%error, "could not release a lock"),

@@ -42,9 +42,12 @@ pub(crate) async fn create_table(
 /// The name of holders. The default has the number of the process, with which traces would differ.
 pub(crate) const HOLDER: &str = "holder";
 
+/// The client of all lock managers.
+pub(crate) const CLIENT: &str = "simulation";
+
 /// Returns the options of all lock managers.
 pub(crate) fn lock_options() -> LockManagerOptions {
-    LockManagerOptions::new("simulation").holder(HOLDER)
+    LockManagerOptions::new(CLIENT).holder(HOLDER)
 }
 
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls

@@ -1,7 +1,7 @@
 //! Locks that several owners contend for, and what only their holders may write.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -9,7 +9,7 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Comparison, Condition, Get, Level, Put, Table,
+    Comparison, Condition, Delete, Get, Level, Put, Table,
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{connect, lock_options},
+    bench::{CLIENT, connect, lock_options},
     holds_checker::History,
 };
 
@@ -64,18 +64,47 @@ struct Owner {
     locks: LockManager,
     data: Table,
     history: History,
+    /// The number of owners that have not ended.
+    owners: Rc<Cell<usize>>,
+    has_java: bool,
     lease: Duration,
     rng: Rng,
+}
+
+/// A Java client that releases locks, whether it holds them or not: it deletes their rows at the
+/// server's time, and so hides attempts of the same millisecond.
+struct Java {
+    rows: Table,
+    owners: Rc<Cell<usize>>,
+    rng: Rng,
+}
+
+impl Java {
+    async fn release(mut self) {
+        while self.owners.get() > 0 {
+            // Often in bursts: an attempt is hidden only in the same millisecond.
+            let pause = match self.rng.u8(..8) {
+                0 => self.rng.u64(..1_000),
+                _ => self.rng.u64(..3),
+            };
+            sleep(Duration::from_millis(pause)).await;
+            let lock = self.rng.usize(..LOCKS).min(self.rng.usize(..LOCKS));
+            // Failures are those of the faults.
+            let _ = self.rows.delete(Delete::new(lock_row(lock))).await;
+        }
+    }
 }
 
 pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
-    let table = match rng.u8(..3) {
-        0 => table.protect_java_clients(),
-        1 => table,
-        _ => table.without_java_clients(),
+    // Java clients do not hide each other's locks in a table that protects them.
+    let (table, has_java) = match rng.u8(..4) {
+        0 => (table.protect_java_clients(), false),
+        1 => (table, false),
+        2 => (table, true),
+        _ => (table.without_java_clients(), false),
     };
     table.create(&plain.admin()).await.unwrap();
     let data = plain.table("locks").unwrap();
@@ -89,6 +118,15 @@ pub(crate) async fn scenario(world: World) {
     let wall = plain.environment().wall_clock();
     let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
     let tasks = LocalSet::new();
+    let java = Java {
+        rows: data.clone(),
+        owners: Rc::new(Cell::new(OWNERS)),
+        rng: world.rng(99),
+    };
+    let owners = Rc::clone(&java.owners);
+    if has_java {
+        tasks.spawn_local(java.release());
+    }
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
         let locks = lock_options().farm("fra");
@@ -98,6 +136,8 @@ pub(crate) async fn scenario(world: World) {
             locks: locks.open(&connection, "locks").await.unwrap(),
             data: connection.table("locks").unwrap(),
             history: history.clone(),
+            owners: Rc::clone(&owners),
+            has_java,
             lease,
             rng: world.rng(1 + number as u64),
         };
@@ -139,6 +179,7 @@ impl Owner {
                 Err(_) => assert!(patience < Duration::from_secs(1), "a request does not end"),
             }
         }
+        self.owners.set(self.owners.get() - 1);
     }
 
     async fn hold(&mut self, lock: usize, guard: LockGuard) {
@@ -192,7 +233,7 @@ impl Owner {
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
             // A late release may find the next holder; a release in time may not.
             assert!(
-                loss == LockLoss::Expired || Instant::now() >= end,
+                self.has_java || loss == LockLoss::Expired || Instant::now() >= end,
                 "held, and no client revokes it: {loss}"
             );
         }
@@ -214,6 +255,17 @@ impl Owner {
             row.value(FAMILY, HIGHEST)?[..].try_into().ok()?,
         ))
     }
+}
+
+/// Returns the row of a lock: the low byte of the absolute value of Java's hash of the key, and the
+/// key.
+fn lock_row(lock: usize) -> Vec<u8> {
+    let key = format!("DC#fra#{CLIENT}#lock-{lock}");
+    let hash = key.bytes().fold(1_i32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
+    });
+    let prefix = hash.wrapping_abs().to_be_bytes()[3];
+    [&[prefix][..], key.as_bytes()].concat()
 }
 
 /// Returns the row that the holder of a lock writes.

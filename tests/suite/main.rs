@@ -52,6 +52,7 @@ mod lock_calls;
 mod lock_clocks;
 mod lock_fairness;
 mod lock_java;
+mod lock_late_attempts;
 mod lock_layout;
 mod lock_leases;
 mod lock_promises;
