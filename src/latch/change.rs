@@ -31,13 +31,17 @@ enum Verdict {
 }
 
 impl LatchLocation {
-    /// Applies an operation.
+    /// Applies an operation. Returns also the number of the latch, if it has one.
     ///
     /// # Errors
     ///
     /// Returns an error if the state of the latch does not allow the operation, and the errors of
     /// the calls. If the outcome is unknown, the change may have been applied.
-    pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
+    pub(super) async fn change(
+        &self,
+        operation: &LatchOperation,
+        deadline: Instant,
+    ) -> Result<(LatchCount, Option<u64>)> {
         let participants = operation.participants();
         let change = NewChange::new(self.table.connection().environment());
         let mut pauses = Pauses::after_conflicts();
@@ -52,20 +56,21 @@ impl LatchLocation {
                 continue;
             }
             let Some(plan) = plan::plan(&self.cells, operation, change, &observation)? else {
-                return counted(&observation, false);
+                return Ok((counted(&observation, false)?, observation.latch()));
             };
             let (verdict, after) = self
                 .carry_out(&plan, &observation, participants, &mut lost, deadline)
                 .await?;
             if matches!(verdict, Verdict::Applied) {
                 // The remaining count of a latch that has ended meanwhile is meaningless.
-                return match after.deadline(self.cells.level) {
-                    Some(_) => counted(&after, true).map_err(unknown),
-                    None => Ok(LatchCount {
+                let count = match after.deadline(self.cells.level) {
+                    Some(_) => counted(&after, true).map_err(unknown)?,
+                    None => LatchCount {
                         left: plan.left,
                         counted: true,
-                    }),
+                    },
                 };
+                return Ok((count, plan.latch));
             }
             observation = after;
             let now = Instant::now();
@@ -76,15 +81,15 @@ impl LatchLocation {
         }
     }
 
-    /// Creates the latch.
+    /// Creates the latch. Returns its number, if it has one.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`change`](Self::change).
-    pub(super) async fn init(&self, operation: &LatchOperation, deadline: Instant) -> Result<()> {
-        self.change(operation, deadline).await?;
+    pub(super) async fn init(&self, operation: &LatchOperation, deadline: Instant) -> Result<Option<u64>> {
+        let (_, latch) = self.change(operation, deadline).await?;
         if self.cells.level == Level::Dc || self.cells.note.is_some() {
-            return Ok(());
+            return Ok(latch);
         }
         // Two farms that create the latch at the same moment write no common cell. Each writes and
         // then reads, so at least one of them sees the other.
@@ -103,7 +108,7 @@ impl LatchLocation {
                 )
                 .with_retryable(true))
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 

@@ -1,6 +1,10 @@
 //! The operations on one latch.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use hbase_client::low_level::TableCalls;
@@ -40,6 +44,34 @@ pub struct Latch {
     pub(super) shared: Arc<Shared>,
     key: String,
     pub(super) location: LatchLocation,
+    last_changed: LastChanged,
+}
+
+/// The number of the latch that a handle changed last. `None` once a wait has returned its end.
+#[derive(Debug, Default)]
+pub(crate) struct LastChanged(Mutex<Option<u64>>);
+
+impl LastChanged {
+    pub(crate) fn get(&self) -> Option<u64> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, latch: Option<u64>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = latch;
+    }
+
+    /// Records that a wait has returned.
+    pub(crate) fn waited(&self, outcome: WaitOutcome) {
+        if outcome != WaitOutcome::TimedOut {
+            self.set(None);
+        }
+    }
+}
+
+impl Clone for LastChanged {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.get()))
+    }
 }
 
 impl Latch {
@@ -49,6 +81,7 @@ impl Latch {
             shared,
             key: key.to_owned(),
             location: LatchLocation { table, cells },
+            last_changed: LastChanged::default(),
         }
     }
 
@@ -86,7 +119,9 @@ impl Latch {
             .location
             .init(&LatchOperation::Init { count, ttl }, deadline)
             .await;
-        made.map_err(|error| self.in_context(error))
+        self.last_changed
+            .set(made.map_err(|error| self.in_context(error))?);
+        Ok(())
     }
 
     /// Counts down by this number, in the column of this farm.
@@ -154,6 +189,12 @@ impl Latch {
 
     /// Waits until the latch is reached or has ended otherwise, or until the timeout.
     ///
+    /// Waits for the latch that this handle created or counted last, or, if it has not or a wait has
+    /// already returned its end, for the latch that exists now. The outcome is that of this latch
+    /// even if it is deleted and another one of its name is created meanwhile, up to 32 times: a
+    /// latch that was deleted after it was reached is `Reached`. In a table without the state family
+    /// such a latch cannot be told from the next one.
+    ///
     /// One task polls for all waiters of the clones of one manager, and stops with the last waiter.
     /// It polls a small number of latches every 25 to 60 ms, and at most 20,000 latches per second.
     ///
@@ -164,8 +205,11 @@ impl Latch {
     ///   could not be read.
     pub async fn wait(&self, timeout: Duration) -> Result<WaitOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
-        let waited = self.shared.watch.wait(&self.location.cells, until).await;
-        waited.map_err(|error| self.in_context(error))
+        let latch = self.last_changed.get();
+        let waited = self.shared.watch.wait(&self.location.cells, latch, until).await;
+        let outcome = waited.map_err(|error| self.in_context(error))?;
+        self.last_changed.waited(outcome);
+        Ok(outcome)
     }
 
     /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
@@ -184,7 +228,9 @@ impl Latch {
         let _turn = self.turn(deadline).await?;
         let changed = self.location.change(operation, deadline).await;
         self.shared.watch.poll_now();
-        changed.map_err(|error| self.in_context(error))
+        let (count, latch) = changed.map_err(|error| self.in_context(error))?;
+        self.last_changed.set(latch);
+        Ok(count)
     }
 
     /// Returns the column that records the arrival of a participant.

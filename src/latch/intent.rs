@@ -70,7 +70,7 @@ pub(crate) fn intend(
     let Some(deadline) = observation.deadline(cells.level) else {
         return match *operation {
             LatchOperation::Init { count, ttl } => {
-                Ok(Intent::to_begin(cells, count, ttl, change, observation))
+                Ok(Intent::to_begin(cells, (count, ttl), state, change, observation))
             }
             _ => Err(plan::gone(state)),
         };
@@ -118,7 +118,13 @@ pub(crate) fn intend(
 
 /// Returns the note of a deleted latch. `None` if the note says so already, or if there is nothing
 /// to delete.
-pub(crate) fn intend_to_delete(change: NewChange<'_>, observation: &LatchObservation) -> Option<Intent> {
+pub(crate) fn intend_to_delete(
+    cells: &Cells,
+    change: NewChange<'_>,
+    observation: &LatchObservation,
+) -> Option<Intent> {
+    // A row that can't be read as a latch was not reached.
+    let state = observation.state(cells.level).unwrap_or(LatchState::Open);
     let (note, rest) = match &observation.note {
         Some((note, _)) if note.deleted => return None,
         Some((note, seen)) => {
@@ -126,7 +132,8 @@ pub(crate) fn intend_to_delete(change: NewChange<'_>, observation: &LatchObserva
                 Ends::At(ends) => ends,
                 Ends::In(_) | Ends::Unknown => seen.timestamp,
             };
-            (note.next(change.id, 0), ends.saturating_sub(seen.timestamp))
+            let note = note.clone().ended_in(state).next(change.id, 0);
+            (note, ends.saturating_sub(seen.timestamp))
         }
         None if observation.counts.is_empty() => return None,
         None => (Note::first(change), 0),
@@ -166,8 +173,8 @@ pub(crate) fn begun(environment: &dyn Environment, observation: &LatchObservatio
 impl Intent {
     fn to_begin(
         cells: &Cells,
-        count: i64,
-        ttl: Duration,
+        (count, ttl): (i64, Duration),
+        state: LatchState,
         change: NewChange<'_>,
         observation: &LatchObservation,
     ) -> Self {
@@ -178,7 +185,7 @@ impl Intent {
                 .clone()
                 .read(seen.timestamp, Some(Resolution::Void))
                 .of_next_latch(change.id),
-            Some((note, _)) => note.of_next_latch(change.id),
+            Some((note, _)) => note.clone().ended_in(state).of_next_latch(change.id),
             None => Note::first(change),
         };
         let life = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
@@ -201,6 +208,11 @@ impl Intent {
             note,
             change: change.id,
         }
+    }
+
+    /// Returns the number of the latch after the change.
+    pub(crate) fn latch(&self) -> u64 {
+        self.note.latch
     }
 
     /// Judges the change by what was read after its note was sent. Copies of it may be in flight.

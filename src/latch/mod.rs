@@ -97,7 +97,7 @@ mod watch;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
-    handle::{check_life, whole},
+    handle::{LastChanged, check_life, whole},
     intent::{Intent, Verdict, begun, check_leftover, intend, intend_to_delete},
     layout::Cells,
     name::check_farm,

@@ -7,7 +7,10 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_client::Environment;
 
-use super::pending::{Pending, Resolution};
+use super::{
+    pending::{Pending, Resolution},
+    state::LatchState,
+};
 use crate::random;
 
 /// The form of the value: of a latch that exists or existed, and of one that was deleted.
@@ -17,6 +20,10 @@ const OF_DELETED: u8 = 2;
 const ENDS_AT: u8 = 1;
 const ENDS_IN: u8 = 2;
 const PENDING: u8 = 4;
+/// Whether the value has the number of the latch, and the ends of those before it.
+const NUMBERED: u8 = 8;
+/// How many ends of earlier latches are remembered.
+const ENDS_REMEMBERED: u64 = 32;
 /// How many changes are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
@@ -76,6 +83,11 @@ pub(crate) struct Note {
     /// Counts the changes. It starts at a random number, so that a latch that was deleted and
     /// created again has no number of the earlier one.
     pub(super) sequence: u64,
+    /// The number of the latch, or of the next one if there is none. It tells the latches of one name
+    /// apart, and starts at a random number as the sequence does.
+    pub(super) latch: u64,
+    /// How the latches before it ended: two bits for each, those of the last one lowest.
+    ended: u64,
     /// The number of participants that have arrived.
     pub(super) arrived: u32,
     /// When the latch ends. Its cells have the same end, but a gateway does not return it.
@@ -98,9 +110,12 @@ impl Note {
 
     /// Returns the note of a row for which nothing was ever noted.
     pub(super) fn of_nothing(environment: &dyn Environment) -> Self {
+        let sequence = random::bits_64(environment);
         Self {
             deleted: true,
-            sequence: random::bits_64(environment),
+            sequence,
+            latch: sequence,
+            ended: 0,
             arrived: 0,
             ends: Ends::Unknown,
             pending: None,
@@ -116,6 +131,8 @@ impl Note {
         Self {
             deleted: false,
             sequence: self.sequence.wrapping_add(1),
+            latch: self.latch,
+            ended: self.ended,
             arrived: self.arrived.saturating_add(arrivals),
             ends: self.ends,
             pending: None,
@@ -129,6 +146,36 @@ impl Note {
             arrived: 0,
             ..self.next(change, 0)
         }
+    }
+
+    /// Returns the note after the latch has ended in this state: it was deleted, or has expired.
+    pub(super) fn ended_in(self, state: LatchState) -> Self {
+        let end = match state {
+            LatchState::Absent => return self,
+            LatchState::Open => 0,
+            LatchState::Reached => 1,
+            LatchState::Expired => 2,
+        };
+        Self {
+            latch: self.latch.wrapping_add(1),
+            ended: self.ended << 2 | end,
+            ..self
+        }
+    }
+
+    /// Returns how the latch of this number ended, which is absent if it was deleted before it was
+    /// reached, or too many others have ended since. `None` if no other latch has followed.
+    pub(super) fn end_of(&self, latch: u64) -> Option<LatchState> {
+        let since = self.latch.wrapping_sub(latch).checked_sub(1)?;
+        let end = match since < ENDS_REMEMBERED {
+            true => self.ended >> (2 * since) & 3,
+            false => 0,
+        };
+        Some(match end {
+            1 => LatchState::Reached,
+            2 => LatchState::Expired,
+            _ => LatchState::Absent,
+        })
     }
 
     /// Returns the note of the deleted latch.
@@ -210,7 +257,7 @@ impl Note {
     }
 
     pub(super) fn encode(&self) -> Bytes {
-        let mut value = BytesMut::with_capacity(22 + 8 * self.changes.len());
+        let mut value = BytesMut::with_capacity(38 + 8 * self.changes.len());
         value.put_u8(if self.deleted { OF_DELETED } else { OF_LATCH });
         value.put_u64(self.sequence);
         value.put_u32(self.arrived);
@@ -220,8 +267,14 @@ impl Note {
             Ends::In(life) => (ENDS_IN, life),
         };
         let pending = if self.pending.is_some() { PENDING } else { 0 };
-        value.put_u8(how | pending);
+        // A note of a release that numbers no latches.
+        let is_numbered = (self.latch, self.ended) != (0, 0);
+        value.put_u8(how | pending | if is_numbered { NUMBERED } else { 0 });
         value.put_u64(ends);
+        if is_numbered {
+            value.put_u64(self.latch);
+            value.put_u64(self.ended);
+        }
         if let Some(pending) = &self.pending {
             pending.encode(&mut value);
         }
@@ -241,12 +294,19 @@ impl Note {
         let sequence = value.try_get_u64().ok()?;
         let arrived = value.try_get_u32().ok()?;
         let form = value.try_get_u8().ok()?;
-        let ends = match (form & !PENDING, value.try_get_u64().ok()?) {
+        let ends = match (form & !(PENDING | NUMBERED), value.try_get_u64().ok()?) {
             (0, 0) => Ends::Unknown,
             (ENDS_AT, ends) => Ends::At(ends),
             (ENDS_IN, life) => Ends::In(life),
             _ => return None,
         };
+        let (latch, ended) = match form & NUMBERED {
+            0 => (0, 0),
+            _ => (value.try_get_u64().ok()?, value.try_get_u64().ok()?),
+        };
+        if form & NUMBERED != 0 && (latch, ended) == (0, 0) {
+            return None;
+        }
         let pending = match form & PENDING {
             0 => None,
             _ => Some(Pending::decode(&mut value)?),
@@ -261,6 +321,8 @@ impl Note {
         Some(Self {
             deleted,
             sequence,
+            latch,
+            ended,
             arrived,
             ends,
             pending,
@@ -323,6 +385,29 @@ mod tests {
         assert_eq!(base.ending(Ends::In(5)).read(7, None).ends, Ends::At(12));
     }
 
+    #[test]
+    fn note_remembers_how_the_latches_before_it_ended() {
+        let first = Note::first(new_change());
+        let known = first.latch;
+        assert_eq!(first.end_of(known), None);
+        let mut note = first
+            .ended_in(LatchState::Reached)
+            .ended_in(LatchState::Absent)
+            .ended_in(LatchState::Open)
+            .ended_in(LatchState::Expired)
+            .next(new_change().id, 0);
+        let ends = [LatchState::Reached, LatchState::Absent, LatchState::Expired];
+        for (number, end) in (known..).zip(ends) {
+            assert_eq!(note.end_of(number), Some(end));
+        }
+        assert_eq!(note.end_of(known + 3), None, "the latch is there");
+        for _ in 0..ENDS_REMEMBERED {
+            note = note.ended_in(LatchState::Reached);
+        }
+        assert_eq!(note.end_of(known + 3), Some(LatchState::Reached));
+        assert_eq!(note.end_of(known), Some(LatchState::Absent), "it is forgotten");
+    }
+
     fn ends() -> impl Strategy<Value = Ends> {
         prop_oneof![
             Just(Ends::Unknown),
@@ -345,8 +430,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_notes_decode(deleted: bool, sequence: u64, arrived: u32, ends in ends(), pending in prop::option::of(pending()), changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
-            let note = Note { deleted, sequence, arrived, ends, pending, changes: changes.into_iter().map(ChangeId).collect() };
+        fn encoded_notes_decode(deleted: bool, sequence: u64, latch: u64, ended: u64, arrived: u32, ends in ends(), pending in prop::option::of(pending()), changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
+            let note = Note { deleted, sequence, latch, ended, arrived, ends, pending, changes: changes.into_iter().map(ChangeId).collect() };
             prop_assert_eq!(Note::decode(&note.encode()), Some(note));
         }
 

@@ -181,6 +181,28 @@ impl LatchObservation {
         })
     }
 
+    /// Returns the state of the latch of this number if it is known, and otherwise of the latch that
+    /// exists.
+    pub(super) fn state_of(&self, latch: Option<u64>, level: Level) -> Result<LatchState> {
+        let noted = latch.zip(self.note.as_ref());
+        match noted.and_then(|(latch, (note, _))| note.end_of(latch)) {
+            Some(end) => Ok(end),
+            None => self.state(level),
+        }
+    }
+
+    /// Returns the number of the latch. `None` without a note, or if its note has none.
+    pub(crate) fn latch(&self) -> Option<u64> {
+        let (note, _) = self.note.as_ref()?;
+        Some(note.latch).filter(|latch| *latch != 0)
+    }
+
+    /// Returns the columns and timestamps of the counts. Those of another latch are later.
+    pub(super) fn stamps(&self) -> Vec<(Bytes, u64)> {
+        let stamp = |count: &Count| (count.qualifier.clone(), count.seen.timestamp);
+        self.counts.iter().map(stamp).collect()
+    }
+
     pub(crate) fn info(&self, key: &str, level: Level) -> Result<LatchInfo> {
         let state = self.state(level)?;
         let is_live = matches!(state, LatchState::Open | LatchState::Reached);

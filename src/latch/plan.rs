@@ -80,6 +80,8 @@ pub(super) struct Plan {
     pub(super) leaves: Leaves,
     /// The remaining count after the change.
     pub(super) left: u64,
+    /// The number of the latch after the change. `None` without a note, or if it is deleted.
+    pub(super) latch: Option<u64>,
     /// The note that the first step writes, on which the last step is conditional. `None` if the
     /// change is conditional on the observed row.
     pub(super) begun: Option<Note>,
@@ -119,7 +121,9 @@ pub(super) fn plan(
     let state = observation.state(cells.level)?;
     let Some(deadline) = observation.deadline(cells.level) else {
         return match *operation {
-            LatchOperation::Init { count, ttl } => Ok(Some(init(cells, count, ttl, change, observation))),
+            LatchOperation::Init { count, ttl } => {
+                Ok(Some(init(cells, (count, ttl), state, change, observation)))
+            }
             _ => Err(gone(state)),
         };
     };
@@ -148,8 +152,11 @@ pub(super) fn plan(
         encode(value),
         Duration::ZERO,
     )?);
+    let mut latch = None;
     if let Some(column) = &cells.note {
-        mutations.push(next_note(cells, column, observation, change, operation, written)?);
+        let (note, mutation) = next_note(cells, column, observation, change, operation, written)?;
+        latch = Some(note.latch);
+        mutations.push(mutation);
         if let LatchOperation::Arrive(participant) = operation {
             mutations.push(written.put(cells, cells.state.clone(), participant, ARRIVED, Duration::ZERO)?);
         }
@@ -162,6 +169,7 @@ pub(super) fn plan(
         change: change.id,
         leaves: Leaves::CountFrom(written.timestamp),
         left,
+        latch,
         begun: None,
     }))
 }
@@ -305,34 +313,29 @@ fn next_note(
     change: NewChange<'_>,
     operation: &LatchOperation,
     written: Written,
-) -> Result<Mutation> {
+) -> Result<(Note, Mutation)> {
     let arrivals = u32::from(operation.arriving().is_some());
     match &observation.note {
         Some((note, seen)) => {
             let at = Written::beside(seen);
-            at.put(
-                cells,
-                cells.state.clone(),
-                column,
-                note.next(change.id, arrivals)
-                    .ending(written.expires.into())
-                    .encode(),
-                Duration::ZERO,
-            )
+            let note = note.next(change.id, arrivals).ending(written.expires.into());
+            let put = at.put(cells, cells.state.clone(), column, note.encode(), Duration::ZERO)?;
+            Ok((note, put))
         }
         // A Java client created the latch.
         None => {
             let mut note = Note::first(change).ending(written.expires.into());
             note.arrived = arrivals;
-            written.put(cells, cells.state.clone(), column, note.encode(), KNOWN_AFTER)
+            let put = written.put(cells, cells.state.clone(), column, note.encode(), KNOWN_AFTER)?;
+            Ok((note, put))
         }
     }
 }
 
 fn init(
     cells: &Cells,
-    count: i64,
-    ttl: Duration,
+    (count, ttl): (i64, Duration),
+    state: LatchState,
     change: NewChange<'_>,
     observation: &LatchObservation,
 ) -> Plan {
@@ -345,14 +348,15 @@ fn init(
     let known = ttl + KNOWN_AFTER;
     // Latch and note begin at the same timestamp, which the server sets.
     let ends = Ends::In(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-    let (mut steps, mut begun) = (Vec::new(), None);
+    let (mut steps, mut begun, mut latch) = (Vec::new(), None, None);
     let condition = match (&cells.note, &observation.note) {
         (None, _) => as_seen(cells, observation),
         (Some(column), Some((note, seen))) => {
             // A note is written later than the one under it, so the same life is enough to outlive
             // it.
             let known = known.max(life(seen));
-            let note = note.of_next_latch(change.id).ending(ends);
+            let note = note.clone().ended_in(state).of_next_latch(change.id).ending(ends);
+            latch = Some(note.latch);
             mutations.push(put_note(cells, column, &note, known));
             as_seen(cells, observation)
         }
@@ -361,6 +365,7 @@ fn init(
         (Some(column), None) => {
             let nothing = Note::of_nothing(change.environment);
             let note = nothing.next(change.id, 0).ending(ends);
+            latch = Some(note.latch);
             mutations.push(put_note(cells, column, &note, known));
             steps.push(Step {
                 mutations: vec![put_note(cells, column, &nothing, known)],
@@ -377,6 +382,7 @@ fn init(
         change: change.id,
         leaves: Leaves::Count,
         left: count.unsigned_abs(),
+        latch,
         begun,
     }
 }
@@ -386,6 +392,8 @@ fn delete(cells: &Cells, change: NewChange<'_>, observation: &LatchObservation) 
     let counts = observation.counts.iter().map(|count| forget(cells, count));
     let mut mutations: Vec<Mutation> = counts.collect();
     if let Some(column) = &cells.note {
+        // A row that can't be read as a latch was not reached.
+        let state = observation.state(cells.level).unwrap_or(LatchState::Open);
         let note = match &observation.note {
             None if mutations.is_empty() => return None,
             Some((note, _)) if mutations.is_empty() && note.deleted => return None,
@@ -395,7 +403,11 @@ fn delete(cells: &Cells, change: NewChange<'_>, observation: &LatchObservation) 
                     cells.state.clone(),
                     column.clone(),
                     seen.timestamp,
-                    note.next(change.id, 0).of_deleted().encode(),
+                    note.clone()
+                        .ended_in(state)
+                        .next(change.id, 0)
+                        .of_deleted()
+                        .encode(),
                 )
                 .ttl(life(seen))
                 .into(),
@@ -419,6 +431,7 @@ fn delete(cells: &Cells, change: NewChange<'_>, observation: &LatchObservation) 
         change: change.id,
         leaves: Leaves::Nothing,
         left: 0,
+        latch: None,
         begun: None,
     })
 }

@@ -9,8 +9,8 @@ use crate::{
     error::{ClientErrorKind, Error, Result},
     java_layout::Level,
     latch::{
-        LatchCount, LatchInfo, LatchOperation, LatchTableOptions, MAX_LATCH_TTL, Participants, WaitOutcome,
-        check_leftover, check_life, whole,
+        LastChanged, LatchCount, LatchInfo, LatchOperation, LatchTableOptions, MAX_LATCH_TTL, Participants,
+        WaitOutcome, check_leftover, check_life, whole,
     },
     lock::BackgroundTask,
 };
@@ -58,6 +58,7 @@ pub struct ThriftLatch {
     shared: Arc<Shared>,
     key: String,
     location: ThriftLatchLocation,
+    last_changed: LastChanged,
 }
 
 impl ThriftLatch {
@@ -66,6 +67,7 @@ impl ThriftLatch {
             shared,
             key: key.to_owned(),
             location,
+            last_changed: LastChanged::default(),
         }
     }
 
@@ -151,6 +153,9 @@ impl ThriftLatch {
 
     /// Waits until the latch is reached or has ended otherwise, or until the timeout.
     ///
+    /// The latch is the one that this handle created or counted last; see
+    /// [`Latch::wait`](crate::latch::Latch::wait).
+    ///
     /// One task polls for all waiters of the clones of one manager, and stops with the last waiter.
     /// It polls a small number of latches every 25 to 60 ms, 500 of them per call.
     ///
@@ -161,8 +166,11 @@ impl ThriftLatch {
     ///   be read.
     pub async fn wait(&self, timeout: Duration) -> Result<WaitOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
-        let waited = self.shared.watch.wait(&self.location.cells, until).await;
-        waited.map_err(|error| self.in_context(error))
+        let latch = self.last_changed.get();
+        let waited = self.shared.watch.wait(&self.location.cells, latch, until).await;
+        let outcome = waited.map_err(|error| self.in_context(error))?;
+        self.last_changed.waited(outcome);
+        Ok(outcome)
     }
 
     /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
@@ -172,8 +180,10 @@ impl ThriftLatch {
     /// Returns the errors of the calls. If the outcome is unknown, call it again.
     pub async fn delete(&self) -> Result<bool> {
         let location = self.location.clone();
-        self.in_turn(move |deadline| async move { location.delete(deadline).await })
-            .await
+        let deleted = self.in_turn(move |deadline| async move { location.delete(deadline).await });
+        let deleted = deleted.await?;
+        self.last_changed.set(None);
+        Ok(deleted)
     }
 
     async fn change(&self, operation: LatchOperation) -> Result<LatchCount> {
@@ -189,8 +199,11 @@ impl ThriftLatch {
             return Err(self.in_context(error));
         }
         let location = self.location.clone();
-        self.in_turn(move |deadline| async move { location.change(&operation, deadline).await })
-            .await
+        let changed =
+            self.in_turn(move |deadline| async move { location.change(&operation, deadline).await });
+        let (count, latch) = changed.await?;
+        self.last_changed.set(latch);
+        Ok(count)
     }
 
     /// Runs an operation in its turn among the tasks of this process, and to its end even if it is

@@ -59,13 +59,17 @@ impl ThriftLatchLocation {
         Ok(LatchObservation::of(&self.cells, row.as_ref())?.with_noted_ends())
     }
 
-    /// Applies an operation.
+    /// Applies an operation. Returns also the number of the latch.
     ///
     /// # Errors
     ///
     /// Returns an error if the state of the latch does not allow the operation, and the errors of
     /// the calls. If the outcome is unknown, the change may have been applied.
-    pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
+    pub(super) async fn change(
+        &self,
+        operation: &LatchOperation,
+        deadline: Instant,
+    ) -> Result<(LatchCount, Option<u64>)> {
         let change = NewChange::new(&SystemEnvironment);
         let mut pauses = Pauses::after_conflicts();
         loop {
@@ -77,7 +81,7 @@ impl ThriftLatchLocation {
                     Some(_) => after.left().map_err(unknown)?,
                     None => intent.left,
                 };
-                return Ok(LatchCount { left, counted: true });
+                return Ok((LatchCount { left, counted: true }, Some(intent.latch())));
             }
             if !pauses.wait_before(deadline).await {
                 return Err(contended());
@@ -102,7 +106,7 @@ impl ThriftLatchLocation {
                 .cells
                 .note
                 .as_ref()
-                .and_then(|_| intend_to_delete(change, &observation));
+                .and_then(|_| intend_to_delete(&self.cells, change, &observation));
             if intent.is_none() && observation.counts.is_empty() && observation.arrived.is_empty() {
                 return Ok(is_any);
             }

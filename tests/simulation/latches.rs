@@ -24,6 +24,10 @@ use crate::bench::connect;
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
 const WORKERS: usize = 4;
 const CALLS: usize = 6;
+/// How many latches of one name there are, one after the other.
+const ROUNDS: usize = 5;
+/// Longer than any round.
+const PATIENCE: Duration = Duration::from_secs(600);
 const COUNT: u64 = 100;
 /// The count after all have arrived. A participant that counts twice lowers it.
 const SPARE: u64 = 7;
@@ -37,6 +41,14 @@ struct Tally {
     unknown: Cell<u64>,
     /// How often each participant was told that it counted.
     arrived: RefCell<BTreeMap<usize, usize>>,
+}
+
+/// One of two processes that count each latch of one name.
+struct Party {
+    latch: Latch,
+    name: &'static str,
+    /// How many rounds are left.
+    rounds: Rc<Cell<usize>>,
 }
 
 struct Worker {
@@ -72,6 +84,20 @@ pub(crate) async fn scenario(world: World) {
         };
         tasks.spawn_local(worker.run(format!("worker{number}")));
     }
+    // Two processes that count each latch of one name, one after the other.
+    let rounds = Rc::new(Cell::new(ROUNDS));
+    for (leads, name) in [(true, "first"), (false, "second")] {
+        let latches = open(&connect(&world, &mut rng).await).await;
+        let party = Party {
+            latch: latches.latch(Level::Dc, "r").unwrap(),
+            name,
+            rounds: Rc::clone(&rounds),
+        };
+        match leads {
+            true => drop(tasks.spawn_local(party.lead())),
+            false => drop(tasks.spawn_local(party.follow())),
+        }
+    }
     let waiter = closing.clone();
     let waited = tasks.spawn_local(async move { waiter.wait(LIFE).await });
     world.begin_faults();
@@ -97,6 +123,59 @@ pub(crate) async fn scenario(world: World) {
         arrived.values().all(|counted| *counted <= 1),
         "a participant counted twice: {arrived:?}"
     );
+}
+
+impl Party {
+    /// Creates each latch, counts it when the other has done so, and deletes it when it is reached.
+    async fn lead(self) {
+        while self.rounds.get() > 0 {
+            // It exists if an answer was lost.
+            while self.latch.init(2, LIFE).await.is_err() && self.left().await.is_none() {}
+            while self.left().await != Some(1) {}
+            self.arrive_and_wait().await;
+            self.rounds.set(self.rounds.get() - 1);
+            while self.latch.delete().await.is_err() || self.left().await.is_some() {}
+        }
+    }
+
+    async fn follow(self) {
+        while self.rounds.get() > 0 {
+            self.arrive_and_wait().await;
+        }
+    }
+
+    /// Arrives at the latch of a round, and waits for it. The next one may exist before that wait.
+    async fn arrive_and_wait(&self) {
+        loop {
+            match self.latch.arrive(self.name).await {
+                Ok(count) if count.counted => break,
+                // It has arrived at the latch of the last round, which is not deleted yet, or an
+                // answer was lost.
+                Ok(count) if count.left > 0 => break,
+                _ if self.rounds.get() == 0 => return,
+                _ => sleep(Duration::from_millis(5)).await,
+            }
+        }
+        let outcome = loop {
+            match self.latch.wait(PATIENCE).await {
+                Ok(outcome) => break outcome,
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        };
+        assert_eq!(
+            outcome,
+            WaitOutcome::Reached,
+            "{} misses the end of a latch, {} rounds before the last",
+            self.name,
+            self.rounds.get()
+        );
+    }
+
+    /// Returns what is left to count, after a pause. `None` if that is unknown, or there is no latch.
+    async fn left(&self) -> Option<u64> {
+        sleep(Duration::from_millis(5)).await;
+        self.latch.show().await.ok()?.count
+    }
 }
 
 async fn open(connection: &Connection) -> LatchManager {

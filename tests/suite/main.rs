@@ -43,6 +43,7 @@ mod java_layout;
 mod large_scans;
 mod latch_expiry;
 mod latch_java;
+mod latch_names;
 mod latch_promises;
 mod latch_waiting;
 mod latches;

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     runtime::{self, Handle},
     sync::{Notify, watch},
@@ -22,7 +23,7 @@ use tokio::{
 pub(crate) use self::polling::PollResult;
 pub(crate) use self::polling::{Extent, Source};
 use self::polling::{POLL_TIMEOUT, PollBatch};
-use super::{layout::Cells, state::LatchState};
+use super::{layout::Cells, observation::LatchObservation, state::LatchState};
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// The pause of a waiter after it has read the latch itself.
@@ -107,6 +108,14 @@ struct PendingPoll {
 struct Progress {
     /// The remaining count; `None` until a poll has seen the latch live.
     left: Option<u64>,
+    /// The number of the latch that was seen live. `None` also without a note.
+    latch: Option<u64>,
+    /// The timestamps of its counts, and the last poll that has seen it live.
+    stamps: Vec<(Bytes, u64)>,
+    live: u64,
+    /// The end, and the poll that found it, or that has seen the latch live for the last time if
+    /// the next one of its name exists by now. It is the end for waiters that joined before that
+    /// poll.
     ended: Option<(u64, Ended)>,
     /// Why the last attempt to read it failed.
     failed: Option<Arc<str>>,
@@ -136,12 +145,20 @@ impl<S: Source> Watch<S> {
         self.shared.now.notify_one();
     }
 
-    pub(crate) async fn wait(&self, cells: &Cells, until: Instant) -> Result<WaitOutcome> {
+    /// Waits for the latch of this number, or if it is `None` for the one that the first poll finds.
+    /// Other latches of the name may follow meanwhile.
+    pub(crate) async fn wait(
+        &self,
+        cells: &Cells,
+        mut latch: Option<u64>,
+        until: Instant,
+    ) -> Result<WaitOutcome> {
         loop {
-            let mut waiter = self.shared.join(cells);
+            let mut waiter = self.shared.join(cells, latch);
             if let Some(outcome) = waiter.wait(until).await? {
                 return Ok(outcome);
             }
+            latch = waiter.latch;
             let deadline = self.shared.source.deadline().min(Instant::now() + POLL_TIMEOUT);
             let observation = match self.shared.source.read(cells, deadline).await {
                 // As in a poll.
@@ -151,9 +168,10 @@ impl<S: Source> Watch<S> {
                 }
                 read => read?,
             };
-            if let Some(outcome) = observation.state(cells.level)?.into() {
+            if let Some(outcome) = observation.state_of(latch, cells.level)?.into() {
                 return Ok(outcome);
             }
+            latch = latch.or(observation.latch());
             if Instant::now() >= until {
                 return Ok(WaitOutcome::TimedOut);
             }
@@ -167,6 +185,8 @@ impl<S: Source> Watch<S> {
 struct LatchWaiter<S: Source> {
     shared: Arc<Shared<S>>,
     cells: Cells,
+    /// The number of the latch, once it is known.
+    latch: Option<u64>,
     progress: watch::Receiver<Progress>,
     /// The number of polls that had begun before it joined. Their results may be older than what
     /// the waiter knows, for example that it has created the latch.
@@ -176,7 +196,8 @@ struct LatchWaiter<S: Source> {
 impl<S: Source> LatchWaiter<S> {
     /// Returns `None` if the polling task has no outcome; the waiter reads the latch itself then.
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
-        let has_ended = |progress: &Progress| progress.ended.is_some();
+        let latch = self.latch;
+        let has_ended = |progress: &Progress| progress.ended.is_some() || progress.is_of_another(latch);
         loop {
             // A waiter on the runtime of the polling task only runs if that task can run too. But the task
             // may move to another runtime meanwhile.
@@ -186,8 +207,8 @@ impl<S: Source> LatchWaiter<S> {
             };
             let check = until.min(Instant::now() + check);
             let waited = timeout_at(check, self.progress.wait_for(has_ended)).await;
-            match waited.map(|seen| seen.map(|progress| progress.ended)) {
-                Ok(Ok(ended)) => return Ok(self.outcome(ended)),
+            match waited.map(|seen| seen.map(|progress| progress.clone())) {
+                Ok(Ok(progress)) => return Ok(self.outcome(&progress)),
                 // The latch was removed from the polls.
                 Ok(Err(_)) => return Ok(None),
                 Err(_) if Instant::now() >= until => return self.timed_out(),
@@ -196,20 +217,27 @@ impl<S: Source> LatchWaiter<S> {
         }
     }
 
-    fn outcome(&self, ended: Option<(u64, Ended)>) -> Option<WaitOutcome> {
-        match ended {
+    fn outcome(&mut self, progress: &Progress) -> Option<WaitOutcome> {
+        if progress.is_of_another(self.latch) {
+            return None;
+        }
+        if progress.live > self.before {
+            self.latch = self.latch.or(progress.latch);
+        }
+        match progress.ended {
             Some((poll, Ended::Outcome(outcome))) if poll > self.before => Some(outcome),
             _ => None,
         }
     }
 
-    fn timed_out(&self) -> Result<Option<WaitOutcome>> {
+    fn timed_out(&mut self) -> Result<Option<WaitOutcome>> {
         // Cloned, so that it is not locked while the waiters are locked.
-        let Progress { left, failed, ended } = self.progress.borrow().clone();
-        if ended.is_some() {
-            return Ok(self.outcome(ended));
+        let progress = self.progress.borrow().clone();
+        let outcome = self.outcome(&progress);
+        if progress.ended.is_some() || progress.is_of_another(self.latch) {
+            return Ok(outcome);
         }
-        match (failed, left) {
+        match (progress.failed, progress.left) {
             (Some(why), _) => Err(Error::new(
                 ClientErrorKind::DeadlineExceeded,
                 format!("the time to wait is over, and the latch could not be read: {why}"),
@@ -233,7 +261,7 @@ impl<S: Source> Shared<S> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(self: &Arc<Self>, cells: &Cells) -> LatchWaiter<S> {
+    fn join(self: &Arc<Self>, cells: &Cells, latch: Option<u64>) -> LatchWaiter<S> {
         let mut waiting = self.waiting();
         let awaited = waiting
             .latches
@@ -253,6 +281,7 @@ impl<S: Source> Shared<S> {
         LatchWaiter {
             shared: Arc::clone(self),
             cells: cells.clone(),
+            latch,
             progress,
             before,
         }
@@ -370,7 +399,7 @@ impl<S: Source> Shared<S> {
     }
 
     /// Notifies the waiters of a latch of its state. Returns whether that was new.
-    fn notify(&self, poll: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+    fn notify(&self, poll: u64, cells: &Cells, seen: &Result<LatchObservation>) -> bool {
         self.note(poll, cells, |progress| progress.see(poll, cells, seen))
     }
 
@@ -404,22 +433,41 @@ impl<S: Source> Shared<S> {
 
 impl Progress {
     /// Records what a poll has read. Returns whether it is new.
-    fn see(&mut self, poll: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+    fn see(&mut self, poll: u64, cells: &Cells, seen: &Result<LatchObservation>) -> bool {
         self.failed = None;
         let before = self.left;
-        let ended = match seen {
-            Err(_) => Some(Ended::Failed),
-            Ok((LatchState::Open, left)) => {
-                self.left = Some(*left);
-                None
+        let (mut found_by, mut ended) = (poll, Some(Ended::Failed));
+        if let Ok(observation) = seen
+            && let Ok(state) = observation.state_of(self.latch, cells.level)
+            && let Ok(left) = observation.left()
+        {
+            if observation
+                .latch()
+                .is_some_and(|latch| self.latch.is_some_and(|known| known != latch))
+            {
+                found_by = self.live;
             }
-            // Without a note, only the existence of the latch is known.
-            Ok((LatchState::Absent, _)) if cells.note.is_none() && before.is_some() => {
-                Some(Ended::Outcome(WaitOutcome::Expired))
-            }
-            Ok((state, _)) => Option::from(*state).map(Ended::Outcome),
-        };
-        self.ended = ended.map(|ended| (poll, ended));
+            ended = match state {
+                LatchState::Open => {
+                    self.left = Some(left);
+                    self.latch = self.latch.or(observation.latch());
+                    self.stamps = observation.stamps();
+                    self.live = poll;
+                    None
+                }
+                // Without a note, only the existence of the latch is known.
+                LatchState::Absent if cells.note.is_none() && before.is_some() => {
+                    Some(Ended::Outcome(WaitOutcome::Expired))
+                }
+                state => Option::from(state).map(Ended::Outcome),
+            };
+        }
+        self.ended = ended.map(|ended| (found_by, ended));
         self.left != before || self.ended.is_some()
+    }
+
+    /// Returns whether a latch was seen live that is not the one of this number.
+    fn is_of_another(&self, latch: Option<u64>) -> bool {
+        latch.is_some() && (self.latch.is_some() || self.ended.is_some()) && self.latch != latch
     }
 }

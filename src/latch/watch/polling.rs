@@ -193,6 +193,14 @@ impl<S: Source> Shared<S> {
         (changed, unclear)
     }
 
+    /// Returns whether no count was written anew since the latch was last read, so that it is still
+    /// the same latch.
+    fn is_same_latch(&self, cells: &Cells, observation: &LatchObservation) -> bool {
+        let waiting = self.waiting();
+        let awaited = waiting.latches.get(cells);
+        awaited.is_some_and(|awaited| awaited.progress.borrow().stamps == observation.stamps())
+    }
+
     /// Returns whether the observation was new. `None` if only the note has the state of the latch.
     fn record_observation(
         &self,
@@ -204,12 +212,11 @@ impl<S: Source> Shared<S> {
         if let Ok(observation) = &observation
             && *extent == Extent::Counts
             && cells.note.is_some()
-            && observation.deadline(cells.level).is_none()
+            && observation.note.is_none()
+            && (observation.deadline(cells.level).is_none() || !self.is_same_latch(cells, observation))
         {
             return None;
         }
-        let seen =
-            observation.and_then(|observation| Ok((observation.state(cells.level)?, observation.left()?)));
-        Some(self.notify(poll.number, cells, &seen))
+        Some(self.notify(poll.number, cells, &observation))
     }
 }
