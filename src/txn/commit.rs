@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     admission::{Admission, Sharing},
-    deletions::DeletionMark,
+    deletions::{self, DeletionMark},
     endpoint_request::{EndpointRequest, encode_mutations},
     gate::Gate,
     group_commit::{GroupCommit, Member, RowHash, SendRequest, VersionChange},
@@ -339,8 +339,7 @@ impl Committer {
         } else {
             let mark = DeletionMark::of(terms, &group.partition);
             to_read.extend(mark.as_ref().map(DeletionMark::to_read));
-            let newest = read::newest_timestamps(self.table(), &group.partition, to_read, deadline);
-            let newest = Box::pin(newest).await?;
+            let newest = Box::pin(self.newest_timestamps(prepared, to_read, deadline)).await?;
             let found = |row: &Bytes| newest.by_row.get(row);
             let stamped = sequence.stamp(newest.past, |row| found(row).map(Found::seen))?;
             conditions.extend(
@@ -385,6 +384,24 @@ impl Committer {
             version,
             floor,
         })
+    }
+
+    /// Reads the newest timestamps. If the transaction deletes rows that have no cell, it first puts
+    /// placeholders there, so that the server can check that the rows have no other cell.
+    async fn newest_timestamps(
+        &self,
+        prepared: &Prepared<'_>,
+        to_read: Vec<ToRead>,
+        deadline: Instant,
+    ) -> Result<Newest> {
+        let (table, partition) = (self.table(), &prepared.group.partition);
+        let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+        let empty = newest.deleted_rows_without_cells();
+        if empty.is_empty() || table.terms().replay_window.is_none() || prepared.is_one_mutation() {
+            return Ok(newest);
+        }
+        deletions::put_placeholders(table, partition, empty, deadline).await?;
+        read::newest_timestamps(table, partition, to_read, deadline).await
     }
 
     /// Sends an attempt together with others of its region. Returns `false` if a condition does not

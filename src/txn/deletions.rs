@@ -1,27 +1,39 @@
-//! The deletion mark of a partition: one cell that every transaction changes that deletes something or
+//! Cells that make deletes exact.
+//!
+//! The deletion mark of a partition is one cell that every transaction changes that deletes something or
 //! stamps a cell ahead of the server's clock.
 //!
 //! A put that is stamped ahead may be hidden by a delete that is applied before it, and no condition
 //! sees a delete marker. So a transaction that stamps ahead has the condition that the mark is as it
 //! was when the timestamps were read. On a table with partition versions, the version is the mark.
+//!
+//! A placeholder is a short-lived cell of a row that has no other cell. A condition can state that a row
+//! has no other cells than these, but not that it has none.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Increment, Partition, TableDescriptor,
-    low_level::{condition, pb},
+    Durability, Effect, Increment, Partition, Put, TableDescriptor,
+    low_level::{CallKind, MultiCall, RegionAction, TableCalls, condition, pb},
 };
+use tokio::time::Instant;
 
 use super::{
-    partition_version, record,
+    partition_version,
+    proven_table::ProvenTable,
+    record,
+    region_guard::WholePartition,
     reserved_rows::DELETIONS,
     sequence::{Extent, ToRead},
     terms::Terms,
 };
-use crate::table_descriptor::TableDescriptorExt;
+use crate::{error::Result, table_descriptor::TableDescriptorExt};
 
 const QUALIFIER: &str = "d";
+const PLACEHOLDER: &str = "e";
+/// How long a placeholder is kept. A delete that takes longer is tried again.
+const PLACEHOLDER_TTL: Duration = Duration::from_secs(10);
 
 /// The cell of the mark.
 pub(super) struct DeletionMark {
@@ -77,4 +89,31 @@ impl DeletionMark {
                 .ttl(ttl),
         )
     }
+}
+
+/// Puts a placeholder into each of these rows of a partition. The table must have a record family.
+/// An error has no effect on the caller's data.
+pub(super) async fn put_placeholders(
+    table: &ProvenTable,
+    partition: &Partition,
+    rows: BTreeSet<Bytes>,
+    deadline: Instant,
+) -> Result<()> {
+    let put = |row| {
+        let put = Put::new(row).cell(record::FAMILY, PLACEHOLDER, "");
+        RegionAction::Atomic(vec![put.ttl(PLACEHOLDER_TTL).into()])
+    };
+    let call = MultiCall {
+        row: partition.first_key().clone(),
+        actions: rows.into_iter().map(put).collect(),
+        durability: Durability::AsyncWal,
+        kind: CallKind::IdempotentWrite,
+    };
+    let guard = WholePartition(partition);
+    let written = table
+        .table()
+        .multi_where("putting placeholders", &call, &guard, deadline)
+        .await;
+    written.map_err(|error| error.with_effect(Effect::None))?;
+    Ok(())
 }

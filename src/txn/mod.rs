@@ -42,16 +42,10 @@
 //! [snapshot](PartitionedTable::snapshot) does not. Two transactions are isolated only by their
 //! order and their conditions.
 //!
-//! Timestamps decide which cell is visible. The server stamps cells with its own clock, in
-//! milliseconds.
-//!
-//! - A blind put is hidden by a cell with a later timestamp, for example after a clock went back or
-//!   if a client stamps ahead; see [`Transaction::guard_timestamps`]. A write to a cell that a
-//!   condition of the transaction names is not hidden this way.
-//! - Any put is hidden by a delete of the same millisecond: a transaction that deletes a cell and a
-//!   transaction right after it that puts the cell may leave nothing. Guarded timestamps prevent
-//!   this among guarded transactions; HBase's `NEW_VERSION_BEHAVIOR` on the family prevents it
-//!   altogether.
+//! Timestamps decide which cell is visible. What a transaction commits on a table with a record family
+//! is visible to every read that begins later, until another write or delete of the cell commits. Plain
+//! writes can break this: a delete hides a put of the same millisecond, and a cell that a client
+//! stamps ahead hides a blind put; see [`Transaction::guard_timestamps`].
 
 mod admission;
 mod batch;

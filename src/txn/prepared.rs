@@ -74,6 +74,13 @@ impl<'a> Prepared<'a> {
             && !self.sequence.deletes()
     }
 
+    /// Returns whether the group is one mutation without conditions. If that deletes a row without
+    /// cells, it may count as applied at any time since the row was read.
+    pub(super) fn is_one_mutation(&self) -> bool {
+        let group = self.group;
+        group.mutations.len() == 1 && group.conditions.is_empty() && group.parts.is_empty()
+    }
+
     /// Returns the claim on a record whose id the caller chose, so that there may be a record.
     pub(super) fn claim_of_caller(&self) -> Option<&Claim> {
         let is_of_caller = self.group.record.as_ref().is_some_and(|record| record.of_caller);

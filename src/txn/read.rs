@@ -55,6 +55,15 @@ pub(super) struct Found {
     ahead: Vec<Version>,
 }
 
+impl Newest {
+    /// Returns the rows of which a family or all is deleted and that have no cell.
+    pub(super) fn deleted_rows_without_cells(&self) -> BTreeSet<Bytes> {
+        let is_empty = |found: &Found| found.extent.has_families() && !found.has_cells;
+        let rows = self.by_row.iter().filter(|(_, found)| is_empty(found));
+        rows.map(|(row, _)| row.clone()).collect()
+    }
+}
+
 impl Found {
     pub(super) fn seen(&self) -> Seen<'_> {
         Seen {

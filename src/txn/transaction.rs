@@ -215,23 +215,20 @@ impl Transaction {
     /// option, that holds only for cells that a [condition](Self::condition) checks.
     ///
     /// The server stamps a put with its own time, and a cell with a later timestamp silently hides
-    /// it. With this option the client first reads the rows to be written (all versions and
-    /// delete markers, which is costly for rows with very many). It then gives each put a timestamp
-    /// after those it found, under the condition that nothing later was written in the meantime.
-    /// This costs one more call, and more after a conflict.
+    /// it. With this option the client first reads the written cells (all versions and delete
+    /// markers, which is costly for cells with very many). The server stamps the writes once its
+    /// clock has passed what was found, under the condition that nothing later was written in the
+    /// meantime. Over a cell that a client stamped far ahead, a put is stamped right behind it. This
+    /// costs one more call, and more after a conflict. A delete is always guarded in this way.
     ///
     /// # Limits
     ///
-    /// It does not protect against a delete that another client makes without this option in the
-    /// meantime; HBase's `NEW_VERSION_BEHAVIOR` on the family does. It also does not find a column
-    /// that another client adds to a family or row while that is being deleted, nor a cell with an
-    /// empty value that is stamped ahead in the meantime. Of a row or family with more than 1,000
-    /// columns, it checks 1,000 when it deletes it.
+    /// A plain delete, by [`Table::delete`](hbase_client::Table::delete) or another client, hides a
+    /// put that is made after it in the same millisecond. A cell with an empty value that is stamped
+    /// ahead in the meantime is not noticed.
     ///
-    /// On a table with a record family the timestamps follow the clock of the region's server, on
-    /// any other table the clock of this machine. A clock that is ahead of the server hides the
-    /// plain puts of other clients for as long as it is ahead; a clock that is an hour wrong voids
-    /// this guarantee.
+    /// On a table without a record family, the clocks of this machine and of the region's server must
+    /// differ by less than a second.
     pub fn guard_timestamps(mut self) -> Self {
         if let Ok(group) = &mut self.group {
             group.guard_timestamps = true;

@@ -182,26 +182,36 @@ fn put_in_the_millisecond_of_a_delete_is_visible() {
     });
 }
 
+/// The row has a cell, or none.
 #[test]
-fn column_added_to_a_row_that_is_being_deleted_is_deleted_or_comes_later() {
+fn column_added_to_a_row_that_is_being_deleted_is_deleted() {
     FakeHBase::run(async |hbase| {
         let [one, other] = two_clients(hbase).await?;
-        commit(one.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "1"))).await;
-        let both = one
-            .transaction("xxx")
-            .delete(Delete::new("xxxa"))
-            .put(Put::new("xxxlog").cell("f", "q", "deleted"));
-        let (held, delete) = hold(hbase, both);
-        sleep(TICK).await;
-        commit(
-            other
-                .transaction("xxx")
-                .put(Put::new("xxxa").cell("g", "added", "1")),
-        )
-        .await;
-        held.release();
-        assert!(delete.await?.is_committed());
-        assert_eq!(other.table().get(Get::new("xxxa")).await?, None);
+        for delete in [Delete::new("xxxa"), Delete::new("xxxa").family("g")] {
+            for has_cell in [true, false] {
+                if has_cell {
+                    commit(one.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "1"))).await;
+                }
+                let both = one
+                    .transaction("xxx")
+                    .delete(delete.clone())
+                    .put(Put::new("xxxlog").cell("f", "q", "deleted"));
+                let (held, deleted) = hold(hbase, both);
+                sleep(TICK).await;
+                commit(
+                    other
+                        .transaction("xxx")
+                        .put(Put::new("xxxa").cell("g", "added", "1")),
+                )
+                .await;
+                assert_eq!(held.happened(), 1);
+                held.release();
+                assert!(deleted.await?.is_committed());
+                let left = Get::new("xxxa").column("g", "added");
+                assert_eq!(other.table().get(left).await?, None, "{has_cell}");
+                commit(one.transaction("xxx").delete(Delete::new("xxxa"))).await;
+            }
+        }
         Ok(())
     });
 }

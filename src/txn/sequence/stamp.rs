@@ -25,8 +25,9 @@
 //! condition that no transaction deleted anything in the partition since the read, and none was ahead
 //! (see [`deletions`](super::super::deletions)).
 //!
-//! A column that another client adds to a row while that is being deleted outlives the delete if the
-//! row had no cell before, as if it was added later. Only the version of the partition prevents it.
+//! A row of which a family or all is deleted gets a placeholder if it has no cell. On a table without
+//! a record family, which has no placeholders, a column that another client adds meanwhile to such a row
+//! outlives the delete, as if it was added later.
 //!
 //! One case is not covered: the server stamps an increment or append one millisecond after an old
 //! cell that lies ahead of its clock. If exactly that version was deleted before
