@@ -66,7 +66,7 @@ impl PartitionLatches {
     /// have the family, and the errors of reading the table's descriptor.
     pub async fn open(table: &PartitionedTable) -> Result<Self> {
         let family = table.lock_family("latches").await?;
-        let expiring = table.table().clone().with_expiry();
+        let expiring = table.own_table().clone().with_expiry();
         Ok(Self {
             table: table.clone(),
             shared: Shared::new(

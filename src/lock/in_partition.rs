@@ -169,7 +169,7 @@ impl PartitionLocks {
     fn location(&self, prefix: Bytes, id: &str) -> Result<(String, LockLocation)> {
         let shown = BytesBinary(&prefix).to_string();
         let row = self.table.reserved_row(prefix, "lock", LOCK, id)?;
-        let table = self.table.table().clone();
+        let table = self.table.own_table().clone();
         let location = self.local.location(table, LockRows::in_partition(row));
         Ok((format!("{shown}{SEPARATOR}{id}"), location))
     }

@@ -1,6 +1,6 @@
 //! A table opened for transactions.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ use super::{
     commit::Committer,
     digest::Digest,
     open::OpenOptions,
+    plan::RESERVED_ROW,
     record::TransactionId,
     settle::{Claim, Recorded, Settled},
     snapshot::{self, Snapshot, SnapshotOptions},
@@ -55,11 +56,16 @@ use crate::{
 #[derive(Clone)]
 pub struct PartitionedTable {
     committer: Committer,
+    /// The table as users get it.
+    plain: Table,
 }
 
 impl PartitionedTable {
     pub(super) fn new(committer: Committer) -> Self {
-        Self { committer }
+        let rule = committer.table().terms().rule.clone();
+        let plain = committer.table().table().clone();
+        let plain = plain.with_row_check(Arc::new(move |row| refuse_reserved_row(&rule, row)));
+        Self { committer, plain }
     }
 
     /// Opens a table for transactions, with the defaults of [`OpenOptions`].
@@ -84,8 +90,18 @@ impl PartitionedTable {
     }
 
     /// Returns the underlying table, for reads and for writes outside transactions.
+    ///
+    /// It refuses writes of the rows in which this library keeps records, versions, locks and latches
+    /// of the partitions, with [`InvalidInput`](ClientErrorKind::InvalidInput): without a record, for
+    /// example, its transaction can be applied again. [`Connection::table`] returns a table without
+    /// this check.
     #[must_use]
     pub fn table(&self) -> &Table {
+        &self.plain
+    }
+
+    /// Returns the underlying table without a check of rows.
+    pub(crate) fn own_table(&self) -> &Table {
         self.committer.table().table()
     }
 
@@ -107,6 +123,7 @@ impl PartitionedTable {
         self.committer = self
             .committer
             .map_table(|table| table.with_operation_timeout(timeout));
+        self.plain = self.plain.with_operation_timeout(timeout);
         self
     }
 
@@ -486,8 +503,22 @@ impl PartitionedTable {
     }
 }
 
+/// Refuses a row that belongs to the library under this rule.
+fn refuse_reserved_row(rule: &PartitionRule, row: &[u8]) -> hbase_client::Result<()> {
+    match rule.partition_of(row.to_vec()).reserves(row) {
+        false => Ok(()),
+        true => Err(
+            hbase_client::Error::new(ClientErrorKind::InvalidInput, RESERVED_ROW)
+                .with_hint("if it must be written, use the connection's table"),
+        ),
+    }
+}
+
 impl fmt::Debug for PartitionedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PartitionedTable({}, by {})", self.name(), self.rule())
     }
 }
+
+#[cfg(test)]
+mod tests;

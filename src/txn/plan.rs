@@ -25,6 +25,10 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
+/// The reason why a row that belongs to the library can't be written.
+pub(super) const RESERVED_ROW: &str =
+    "the row is reserved for the records of transactions, and for the locks and latches of the partition";
+
 /// The mutations and conditions of a transaction, in the order in which they were added.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
@@ -114,9 +118,7 @@ impl Group {
             )));
         }
         if self.partition.reserves(mutation.row()) {
-            return Err(mutation.in_context(Error::invalid(
-                "the row is reserved for the records of transactions",
-            )));
+            return Err(mutation.in_context(Error::invalid(RESERVED_ROW)));
         }
         check_families(mutation.families(), terms).map_err(|error| mutation.in_context(error))
     }

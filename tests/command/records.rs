@@ -205,6 +205,28 @@ fn an_outcome_is_read_and_settled_by_prefix_and_id() {
     );
 }
 
+#[test]
+fn reserved_row_is_written_only_on_request() {
+    let table = TestTable::new("reserved");
+    let line = json!({"id": "7", "mutations": [put("xxx1", "v")]}).to_string();
+    answered(&apply(&table, &line), 0);
+    let row = r"xxx\xFF_txn\xFFr7";
+    for write in [
+        &["delete", &table.0, row][..],
+        &["put", &table.0, row, "f:q=v"],
+        &["increment", &table.0, row, "f:n=1"],
+        &["append", &table.0, row, "f:q=v"],
+    ] {
+        run(write).refused(1, &["reserved", "--reserved"]);
+    }
+    let outcome = || run(&["txn", "outcome", &table.0, "xxx", "7"]);
+    assert!(outcome().done().ends_with("committed\n"));
+    // A record is stamped ahead.
+    let late = ["--timestamp", "9000000000000", "--reserved"];
+    run(&[&["delete", &table.0, row][..], &late].concat()).done();
+    assert_eq!(outcome().code, 4, "the record is gone");
+}
+
 #[rstest]
 #[case(&["xxx", ""], "empty transaction id")]
 #[case(&["xxx", "12345678901234567890123456789012345678901234567890123456789012345"], "65 bytes")]

@@ -115,7 +115,7 @@ impl Table {
     ) -> Vec<Answer> {
         let (mut answers, mut changes) = (Vec::new(), Vec::new());
         for (place, mutation) in mutations {
-            match mutation.check(&self.limits()) {
+            match self.check(&mutation) {
                 Ok(()) => changes.push(self.change_of(place, mutation)),
                 Err(error) => answers.push((place, Err(error.at_operation(name).at_table(&self.name)))),
             }

@@ -52,8 +52,7 @@ impl Table {
     /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_`
     /// asks for none, or if a coprocessor replaced the operation.
     async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
-        mutation
-            .check(&self.limits())
+        self.check(&mutation)
             .map_err(|error| error.at_table(&self.name))?;
         let of_table = cluster::Operation {
             name,

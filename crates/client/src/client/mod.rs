@@ -75,4 +75,4 @@ pub use pauses::Pauses;
 pub use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};
 pub use row_mutations::CheckAndMutateResult;
 pub use scanner::{AtOnce, ParallelScanner, RegionScanMetrics, ResultScanner, ScanMetrics};
-pub use table::Table;
+pub use table::{RowCheck, Table};

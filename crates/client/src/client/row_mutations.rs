@@ -213,7 +213,7 @@ impl Table {
             return Err(Error::invalid("no mutation"));
         };
         for mutation in mutations {
-            mutation.check(&self.limits())?;
+            self.check(mutation)?;
             mutation.check_invisible()?;
             if mutation.row() != row {
                 return Err(Error::invalid(format!(

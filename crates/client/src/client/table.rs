@@ -43,7 +43,12 @@ pub(super) struct TableOptions {
     pub(super) call: CallOptions,
     /// The durability of writes that must survive a crash.
     durable: Durability,
+    /// Refuses writes of some rows.
+    row_check: Option<RowCheck>,
 }
+
+/// Returns an error for a row that must not be written.
+pub type RowCheck = Arc<dyn Fn(&[u8]) -> Result<()> + Send + Sync>;
 
 impl Connection {
     /// Returns a table of the cluster. Sends nothing: the first call fails if the table does not
@@ -60,6 +65,7 @@ impl Connection {
             options: Arc::new(TableOptions {
                 call: CallOptions::default(),
                 durable: Durability::SyncWal,
+                row_check: None,
             }),
         })
     }
@@ -92,6 +98,21 @@ impl Table {
             Arc::make_mut(&mut self.options).durable = of_table;
         }
         self
+    }
+
+    /// Refuses writes of the rows for which the check returns an error.
+    pub(crate) fn with_row_check(mut self, check: RowCheck) -> Self {
+        Arc::make_mut(&mut self.options).row_check = Some(check);
+        self
+    }
+
+    /// Refuses a mutation that can't be sent, or whose row must not be written.
+    pub(super) fn check(&self, mutation: &Mutation) -> Result<()> {
+        mutation.check(&self.limits())?;
+        match &self.options.row_check {
+            Some(check) => check(mutation.row()).map_err(|error| mutation.in_context(error)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the durability of writes that must survive a crash: at least that of a plain put,
@@ -327,8 +348,7 @@ impl Table {
 
     /// Writes a put or a delete.
     async fn mutate(&self, name: &'static str, mutation: Mutation) -> Result<()> {
-        mutation
-            .check(&self.limits())
+        self.check(&mutation)
             .map_err(|error| error.at_table(&self.name))?;
         let operation = lanes::Operation::mutation(&mutation);
         let kind = match mutation.is_repeatable() {

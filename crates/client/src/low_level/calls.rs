@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::time::Instant;
 
-use super::{ActionAnswer, AtOnce, GetAnswer, MultiCall, RegionGuard};
+use super::{ActionAnswer, AtOnce, GetAnswer, MultiCall, RegionGuard, RowCheck};
 use crate::{
     Admin, Connection, Durability, EndpointCall, Get, RegionInfo, Result, Row, Scan, Table, TableDescriptor,
     TableName,
@@ -24,6 +24,11 @@ pub trait TableCalls {
     /// crash.
     #[must_use]
     fn with_durability_of(self, descriptor: &TableDescriptor) -> Self;
+
+    /// Returns the table, which refuses puts, deletes, increments and appends of the rows for which
+    /// the check returns an error. Calls of this trait are not checked.
+    #[must_use]
+    fn with_row_check(self, check: RowCheck) -> Self;
 
     /// Returns the durability of writes that must survive a crash: at least that of a plain put,
     /// and never weaker than `SYNC_WAL`.
@@ -102,6 +107,10 @@ impl TableCalls for Table {
 
     fn with_durability_of(self, descriptor: &TableDescriptor) -> Self {
         Self::with_durability_of(self, descriptor)
+    }
+
+    fn with_row_check(self, check: RowCheck) -> Self {
+        Self::with_row_check(self, check)
     }
 
     fn durable(&self) -> Durability {

@@ -25,7 +25,7 @@ pub use self::{
 pub use crate::{
     client::{
         ActionAnswer, AnyRegion, AtOnce, CallKind, GetAnswer, MultiCall, Pauses, RegionAction, RegionGuard,
-        ServingRegion, Verdict,
+        RowCheck, ServingRegion, Verdict,
     },
     config::{bounded, login_name, site_properties},
     model::{

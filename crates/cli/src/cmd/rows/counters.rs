@@ -4,7 +4,7 @@ use bytes::Bytes;
 use clap::Args;
 use hbase_txn::TableName;
 
-use super::read::print_row;
+use super::{read::print_row, reserved::Reserved};
 use crate::{
     exit::Outcome,
     global::Global,
@@ -26,6 +26,8 @@ pub(crate) struct Increment {
     /// Counters, with what is added to them
     #[arg(value_name = "F:Q=AMOUNT", required = true, allow_negative_numbers = true, value_parser = amount)]
     amounts: Vec<Amount>,
+    #[command(flatten)]
+    reserved: Reserved,
 }
 
 /// Append to values of a row, all or none, and print the new values
@@ -42,6 +44,8 @@ pub(crate) struct Append {
     /// Columns, with what is appended to their values; \xNN is a byte
     #[arg(value_name = "F:Q=VALUE", required = true, value_parser = values::cell)]
     cells: Vec<CellValue>,
+    #[command(flatten)]
+    reserved: Reserved,
 }
 
 /// A counter, and what is added to it.
@@ -64,10 +68,11 @@ impl Increment {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let amounts = self.amounts.into_iter();
         let increment = amounts.fold(
-            hbase_txn::Increment::new(self.row),
+            hbase_txn::Increment::new(self.row.clone()),
             |all, Amount { column, by }| all.column(column.family, column.qualifier, by),
         );
-        let table = global.connect().await?.table(self.table)?;
+        let connection = global.connect().await?;
+        let table = self.reserved.table(&connection, self.table, &self.row).await?;
         print_row(&table.increment(increment).await?, global.output)
     }
 }
@@ -76,10 +81,11 @@ impl Append {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let cells = self.cells.into_iter();
         let append = cells.fold(
-            hbase_txn::Append::new(self.row),
+            hbase_txn::Append::new(self.row.clone()),
             |all, CellValue { column, value }| all.cell(column.family, column.qualifier, value),
         );
-        let table = global.connect().await?.table(self.table)?;
+        let connection = global.connect().await?;
+        let table = self.reserved.table(&connection, self.table, &self.row).await?;
         print_row(&table.append(append).await?, global.output)
     }
 }

@@ -3,6 +3,7 @@
 
 mod counters;
 mod read;
+mod reserved;
 mod write;
 
 pub(crate) use counters::{Append, Increment};

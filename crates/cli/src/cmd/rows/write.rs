@@ -6,6 +6,7 @@ use bytes::Bytes;
 use clap::Args;
 use hbase_txn::{BytesBinary, TableName};
 
+use super::reserved::Reserved;
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -33,6 +34,8 @@ pub(crate) struct Put {
     /// Timestamp of the cells, in milliseconds since 1970 [default: the server's time]
     #[arg(long, value_name = "MILLIS", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     timestamp: Option<Ranged<u64>>,
+    #[command(flatten)]
+    reserved: Reserved,
 }
 
 /// Delete a row, or families and columns of it
@@ -53,12 +56,14 @@ pub(crate) struct Delete {
     /// time]
     #[arg(long, value_name = "MILLIS", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     timestamp: Option<Ranged<u64>>,
+    #[command(flatten)]
+    reserved: Reserved,
 }
 
 impl Put {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         self.refuse_a_cell_twice()?;
-        let mut put = hbase_txn::Put::new(self.row);
+        let mut put = hbase_txn::Put::new(self.row.clone());
         for CellValue { column, value } in self.cells {
             put = put.cell(column.family, column.qualifier, value);
         }
@@ -68,7 +73,9 @@ impl Put {
         if let Some(timestamp) = self.timestamp {
             put = put.timestamp(timestamp.get("--timestamp")?);
         }
-        global.connect().await?.table(self.table)?.put(put).await?;
+        let connection = global.connect().await?;
+        let table = self.reserved.table(&connection, self.table, &self.row).await?;
+        table.put(put).await?;
         Ok(Exit::Done)
     }
 }
@@ -92,7 +99,7 @@ impl Put {
 
 impl Delete {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let mut delete = hbase_txn::Delete::new(self.row);
+        let mut delete = hbase_txn::Delete::new(self.row.clone());
         for Part { family, qualifier } in self.parts {
             delete = match qualifier {
                 Some(qualifier) => delete.column(family, qualifier),
@@ -102,7 +109,9 @@ impl Delete {
         if let Some(timestamp) = self.timestamp {
             delete = delete.timestamp(timestamp.get("--timestamp")?);
         }
-        global.connect().await?.table(self.table)?.delete(delete).await?;
+        let connection = global.connect().await?;
+        let table = self.reserved.table(&connection, self.table, &self.row).await?;
+        table.delete(delete).await?;
         Ok(Exit::Done)
     }
 }

@@ -95,8 +95,7 @@ impl Table {
         encoded: &mut EncodedMutations,
     ) -> Result<()> {
         let in_context = |error: Error| mutation.in_context(error).at_table(&self.name);
-        mutation
-            .check(&self.limits())
+        self.check(mutation)
             .and_then(|()| mutation.check_invisible())
             .map_err(in_context)?;
         if matches!(mutation, Mutation::Increment(_) | Mutation::Append(_)) {
