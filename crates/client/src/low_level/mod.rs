@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`TableCalls`] | calls of the region of a row, where a guard lets them pass |
 //! | [`RegionGuard`], [`Verdict`] | decides on each attempt whether the call may go to that region |
+//! | [`RowCheck`] | refuses writes of some rows |
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
