@@ -125,26 +125,39 @@ pub(crate) async fn dial_tcp(address: &HostPort) -> io::Result<TcpStream> {
     let stream = first_of(addresses.collect(), TcpStream::connect).await?;
     // Queued requests are written together; a single one must not wait for more.
     stream.set_nodelay(true)?;
-    end_when_dead(&stream)?;
+    end_when_dead(&stream, KEEPALIVE)?;
     Ok(stream)
 }
 
-/// How long a peer may leave bytes unacknowledged, and how long it may be quiet before the system
-/// sends keepalive probes.
-const DEAD_AFTER: Duration = Duration::from_secs(30);
-/// The interval of keepalive probes, and the number that may stay unanswered.
-const KEEPALIVE: (Duration, u32) = (Duration::from_secs(10), 3);
+/// When the system ends a connection whose peer's machine is gone.
+#[derive(Clone, Copy, Debug)]
+struct Keepalive {
+    /// How long a peer may be quiet before the system sends probes.
+    idle: Duration,
+    /// The interval of probes, in whole seconds.
+    interval: Duration,
+    /// The number of probes that may stay unanswered.
+    count: u32,
+}
+
+const KEEPALIVE: Keepalive = Keepalive {
+    idle: Duration::from_secs(30),
+    interval: Duration::from_secs(10),
+    count: 3,
+};
 
 /// Makes the system end the connection when the peer's machine is gone.
-fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
+///
+/// There is no `TCP_USER_TIMEOUT`: it also ends a connection whose peer is alive and reads nothing
+/// for as long, as in a pause of its JVM. While bytes are unacknowledged, the system sends no probes;
+/// pings find a dead peer then.
+fn end_when_dead(stream: &TcpStream, keepalive: Keepalive) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     #[cfg(target_os = "linux")]
     {
-        sockopt::set_tcp_keepidle(stream, DEAD_AFTER)?;
-        sockopt::set_tcp_keepintvl(stream, KEEPALIVE.0)?;
-        sockopt::set_tcp_keepcnt(stream, KEEPALIVE.1)?;
-        let millis = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
-        sockopt::set_tcp_user_timeout(stream, millis)?;
+        sockopt::set_tcp_keepidle(stream, keepalive.idle)?;
+        sockopt::set_tcp_keepintvl(stream, keepalive.interval)?;
+        sockopt::set_tcp_keepcnt(stream, keepalive.count)?;
     }
     Ok(())
 }
@@ -175,9 +188,16 @@ async fn first_of<T, D: Future<Output = io::Result<T>>>(
 mod tests {
     use std::future::pending;
 
-    use tokio::{net::TcpListener, time::Instant};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        time::Instant,
+    };
 
     use super::*;
+
+    /// More than the buffers of both ends.
+    const SENT: usize = 32 << 20;
 
     /// Port 1 is silent, port 2 refuses at once, any other port answers after a second.
     async fn dial(address: SocketAddr) -> io::Result<u16> {
@@ -212,10 +232,42 @@ mod tests {
     async fn dialled_sockets_end_when_the_peer_is_dead() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        end_when_dead(&stream).unwrap();
+        end_when_dead(&stream, KEEPALIVE).unwrap();
         assert!(sockopt::socket_keepalive(&stream).unwrap());
-        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), DEAD_AFTER);
-        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), KEEPALIVE.idle);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), KEEPALIVE.interval);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), KEEPALIVE.count);
+        // It would end connections to peers that are alive.
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn peer_that_reads_nothing_for_a_while_keeps_its_connection() {
+        const PAUSE: Duration = Duration::from_secs(4);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let keepalive = Keepalive {
+            idle: Duration::from_secs(1),
+            interval: Duration::from_secs(1),
+            count: 1,
+        };
+        end_when_dead(&stream, keepalive).unwrap();
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let reader = tokio::spawn(async move {
+            sleep(PAUSE).await;
+            let mut read = 0;
+            let mut buffer = vec![0; 1 << 16];
+            while read < SENT {
+                read += peer.read(&mut buffer).await.unwrap();
+            }
+            peer.write_all(b"!").await.unwrap();
+        });
+        let began = Instant::now();
+        stream.write_all(&vec![0; SENT]).await.unwrap();
+        assert!(began.elapsed() >= PAUSE, "the window was not full");
+        assert_eq!(stream.read_u8().await.unwrap(), b'!');
+        reader.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
