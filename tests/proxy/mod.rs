@@ -267,6 +267,10 @@ impl Connector for Proxy {
             Ok(Box::new(ClientEnd::new(ours, target.service, shared)) as Box<dyn Io>)
         })
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Debug for Proxy {

@@ -9,6 +9,8 @@ use hbase_txn::{
     TableDescriptorExt, TableName, lock::LockManagerOptions,
 };
 
+use crate::records::Records;
+
 /// The column family of all tables.
 pub(crate) const FAMILY: &str = "f";
 /// The time limit of one call: the loss of an answer costs as much.
@@ -79,5 +81,13 @@ pub(crate) async fn connect_with(
         .with_operation_timeout(Duration::from_millis(rng.u64(1_000..8_000)))
         .with_read_timeout(RPC_TIMEOUT)
         .with_write_timeout(RPC_TIMEOUT);
-    world.connect(set(config), skew).await.unwrap()
+    let connector = world.hbase().connector();
+    let connected = match rng.u8(..4) {
+        0 => {
+            let records = Records::new(connector, rng.fork());
+            world.connect_by(records, set(config), skew).await
+        }
+        _ => world.connect_by(connector, set(config), skew).await,
+    };
+    connected.unwrap()
 }

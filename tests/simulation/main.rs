@@ -23,6 +23,7 @@
 //! | `scans` | scans of regions that change |
 //! | `single_changes` | one change of each object |
 //! | `processes` | runs in two processes |
+//! | `records` | a transport that sends records, as TLS does |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
@@ -45,6 +46,7 @@ mod latches;
 mod linearizable;
 mod partitions;
 mod processes;
+mod records;
 mod rows;
 mod scans;
 #[allow(dead_code, reason = "tests under faults use the rest")]

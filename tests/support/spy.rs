@@ -124,6 +124,10 @@ impl Connector for Spy {
             Ok(Box::new(Watched { stream, calls }) as Box<dyn Io>)
         })
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 struct Watched {

@@ -55,6 +55,10 @@ impl Connector for Line {
             Ok(Box::new(End { stream, line }) as Box<dyn Io>)
         })
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 struct End {

@@ -117,8 +117,8 @@ struct Outgoing {
 /// A new stream to a server.
 pub(super) struct Link {
     pub(super) io: Box<dyn Io>,
-    /// Whether it sends records, as with TLS: some of them may have left when it reports that a write
-    /// has failed.
+    /// Whether it may send records, as with TLS: some of them may have left when it reports that a
+    /// write has failed.
     pub(super) sealed: bool,
     pub(super) liveness: Arc<Liveness>,
 }

@@ -54,6 +54,17 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
     /// Opens a stream to the target. The caller limits the time to the connect timeout; dropping
     /// the future must cancel the attempt.
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
+
+    /// Returns whether its streams pass on bytes as TCP does: if a write fails, the server gets no
+    /// other bytes than those that were reported as taken. `false` by default; a [`TcpStream`] is
+    /// recognised without it.
+    ///
+    /// A request that a transparent stream did not take as a whole was certainly not executed, so the
+    /// client sends it again. A stream that sends records, as with TLS or SSH, may have sent one
+    /// although its write failed. Without this promise, the outcome of such a request is unknown.
+    fn is_transparent(&self) -> bool {
+        false
+    }
 }
 
 /// The server and service that a connection is for.
@@ -95,12 +106,19 @@ impl ServiceKind {
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     /// Returns the address of the server, if this is a [`TcpStream`]. A certificate may name it.
     fn peer_ip(&self) -> Option<IpAddr>;
+
+    /// Returns whether this is a [`TcpStream`].
+    fn is_tcp_stream(&self) -> bool;
 }
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {
     fn peer_ip(&self) -> Option<IpAddr> {
         let stream = (self as &dyn Any).downcast_ref::<TcpStream>()?;
         Some(stream.peer_addr().ok()?.ip().to_canonical())
+    }
+
+    fn is_tcp_stream(&self) -> bool {
+        (self as &dyn Any).is::<TcpStream>()
     }
 }
 
@@ -159,6 +177,8 @@ fn end_when_dead(stream: &TcpStream, keepalive: Keepalive) -> io::Result<()> {
         sockopt::set_tcp_keepintvl(stream, keepalive.interval)?;
         sockopt::set_tcp_keepcnt(stream, keepalive.count)?;
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = keepalive;
     Ok(())
 }
 

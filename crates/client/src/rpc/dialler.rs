@@ -45,7 +45,7 @@ pub(super) struct Dialler {
     connect_timeout: Duration,
     max_frame_size: usize,
     compression: Option<Compression>,
-    /// Whether connections have TLS or SASL.
+    /// Whether connections have TLS or SASL of this client.
     seals: bool,
     #[cfg(feature = "tls")]
     tls: Option<Arc<TlsClient>>,
@@ -168,6 +168,8 @@ impl Dialler {
         compression: Option<Compression>,
     ) -> Result<RpcConnection, CallError> {
         let stream = self.connect(target).await?;
+        let is_transparent = self.connector.is_transparent() || (*stream).is_tcp_stream();
+        let sealed = self.seals || !is_transparent;
         let liveness = Arc::new(Liveness::new());
         let header = Header {
             service: target.service.wire(),
@@ -178,7 +180,6 @@ impl Dialler {
             attributes: &self.attributes,
         };
         let start = |io, liveness, opening| {
-            let sealed = self.seals;
             let link = Link { io, sealed, liveness };
             RpcConnection::start(link, header.service, opening, self.max_frame_size)
         };

@@ -28,6 +28,10 @@ impl Connector for FakeConnector {
             Ok(Box::new(stream) as Box<dyn Io>)
         })
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 /// Clocks that follow tokio's clock and agree with those of a [`FakeHBase`], and random numbers

@@ -9,7 +9,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_client::{Config, Connection};
+use hbase_client::{Config, Connection, Connector};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, sleep_until},
@@ -96,6 +96,22 @@ impl World {
     /// Returns an error as [`ConnectionBuilder::connect`](hbase_client::ConnectionBuilder::connect)
     /// does.
     pub async fn connect(&self, config: Config, ahead: i64) -> hbase_client::Result<Connection> {
+        self.connect_by(self.hbase.connector(), config, ahead).await
+    }
+
+    /// Connects a client as [`connect`](Self::connect) does, with a transport based on that of the
+    /// cluster.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`ConnectionBuilder::connect`](hbase_client::ConnectionBuilder::connect)
+    /// does.
+    pub async fn connect_by(
+        &self,
+        connector: impl Connector,
+        config: Config,
+        ahead: i64,
+    ) -> hbase_client::Result<Connection> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed);
         let environment = self
             .hbase
@@ -103,7 +119,7 @@ impl World {
             .seed(self.seed ^ (number << 32))
             .ahead(ahead);
         Connection::builder(config)
-            .connector(self.hbase.connector())
+            .connector(connector)
             .environment(environment)
             .connect()
             .await
