@@ -196,7 +196,7 @@ impl Task {
     async fn write(&mut self, mutations: Vec<Mutation>) -> Vec<Option<hbase_txn::Result<()>>> {
         let count = mutations.len();
         let patience = self.patience();
-        let options = WriterOptions::new().buffer_size(self.rng.usize(1..4_000));
+        let options = self.options();
         let writer = self.table.writer(options);
         let written = async {
             for (number, mutation) in (0..).zip(mutations) {
@@ -230,7 +230,7 @@ impl Task {
     async fn ingest(&mut self, mutations: Vec<Mutation>) -> Vec<Option<hbase_txn::Result<()>>> {
         let mut results = vec![None; mutations.len()];
         let patience = self.patience();
-        let options = WriterOptions::new().buffer_size(self.rng.usize(1..4_000));
+        let options = self.options();
         let mut events = self.table.ingest(stream::iter(mutations), options);
         let mut done = 0;
         let ended = timeout(patience, async {
@@ -260,6 +260,14 @@ impl Task {
             result.get_or_insert(Ok(()));
         }
         results
+    }
+
+    fn options(&mut self) -> WriterOptions {
+        let options = WriterOptions::new().buffer_size(self.rng.usize(1..4_000));
+        match self.rng.bool() {
+            true => options.at_least_once(),
+            false => options,
+        }
     }
 
     fn patience(&mut self) -> Duration {

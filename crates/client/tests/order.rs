@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use hbase_client::{
-    Append, Condition, Delete, Get, Increment, IngestEvent, Mutation, Put, RowOperation, Table, WriterOptions,
+    Append, Condition, Connection, Delete, Get, Increment, IngestEvent, Mutation, Put, RowOperation, Table,
+    WriterOptions,
 };
-use hbase_fake::{FakeHBase, Latency};
+use hbase_fake::{Call, FakeHBase, Latency};
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
@@ -226,4 +227,109 @@ async fn only_puts_that_a_delete_could_hide_wait() {
         "{:?}",
         began.elapsed()
     );
+}
+
+async fn value(table: &Table, row: &str) -> Option<String> {
+    let row = table.get(Get::new(row.to_owned())).await.unwrap()?;
+    Some(row.get::<&str>("f", "q").unwrap().unwrap().to_owned())
+}
+
+fn put_of(value: &str) -> Mutation {
+    Put::new("a").cell("f", "q", value.to_owned()).into()
+}
+
+/// The first copy of the first mutation comes after all others. The server's clock differs from the client's.
+#[rstest]
+#[case::puts(put_of("old"), put_of("new"), Some("new"))]
+#[case::delete_then_put(Delete::new("a").into(), put_of("new"), Some("new"))]
+#[case::delete_of_a_column_then_put(Delete::new("a").column("f", "q").into(), put_of("new"), Some("new"))]
+#[case::put_then_delete(put_of("old"), Delete::new("a").into(), None)]
+#[tokio::test(start_paused = true)]
+async fn late_copy_does_not_hide_a_later_write(
+    #[case] first: Mutation,
+    #[case] later: Mutation,
+    #[case] expected: Option<&str>,
+    #[values(-20_000, 0, 20_000)] ahead: i64,
+    #[values(false, true)] by_another_client: bool,
+) {
+    let hbase = cluster(Duration::from_micros(250));
+    hbase.server(0).set_clock_ahead(ahead);
+    hbase.create_table("orders", &["f"], &[]);
+    let config = hbase.config().with_read_timeout(Duration::from_secs(1));
+    let builder = Connection::builder(config).connector(hbase.connector());
+    let builder = builder.environment(hbase.environment());
+    let orders = builder.connect().await.unwrap().table("orders").unwrap();
+    let others = hbase.connect().await.unwrap().table("orders").unwrap();
+    store(&others, "a", Way::Single, vec![put_of("oldest")])
+        .await
+        .unwrap();
+    let copy = hbase.fault(Call::Multi.on("orders").nth(1).hold_request());
+    let writer = orders.writer(WriterOptions::new().at_least_once());
+    writer.write(first).await.unwrap();
+    match by_another_client {
+        true => {
+            writer.flush().await.unwrap();
+            sleep(Duration::from_millis(2)).await;
+            store(&others, "a", Way::Single, vec![later]).await.unwrap();
+        }
+        false => {
+            writer.write(later).await.unwrap();
+        }
+    }
+    writer.flush().await.unwrap();
+    assert_eq!(value(&orders, "a").await.as_deref(), expected);
+    copy.release();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(value(&orders, "a").await.as_deref(), expected);
+    store(&others, "a", Way::Single, vec![put_of("newest")])
+        .await
+        .unwrap();
+    assert_eq!(value(&orders, "a").await.as_deref(), Some("newest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_may_repeat_alternate_with_others_in_their_order() {
+    let hbase = cluster(Duration::from_micros(40));
+    hbase.create_table("orders", &["f"], &[]);
+    let orders = hbase.connect().await.unwrap().table("orders").unwrap();
+    for number in 0..200 {
+        let writer = orders.writer(WriterOptions::new().at_least_once());
+        for part in ["x", "y", "z"] {
+            writer.write(put_of(&format!("{part}{number}"))).await.unwrap();
+        }
+        writer.flush().await.unwrap();
+        assert_eq!(value(&orders, "a").await, Some(format!("z{number}")));
+        store(&orders, "a", Way::Single, vec![put_of("plain")])
+            .await
+            .unwrap();
+        assert_eq!(value(&orders, "a").await.as_deref(), Some("plain"));
+        store(&orders, "a", Way::Single, vec![Delete::new("a").into()])
+            .await
+            .unwrap();
+    }
+    assert_eq!(value(&orders, "a").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_who_may_not_compare_clocks_writes_once() {
+    let hbase = cluster(Duration::from_micros(40));
+    hbase.create_table("orders", &["f"], &[]);
+    let config = hbase.config().with_read_timeout(Duration::from_secs(1));
+    let config = config.with_write_timeout(Duration::from_secs(1));
+    let builder = Connection::builder(config).connector(hbase.connector());
+    let orders = builder.connect().await.unwrap().table("orders").unwrap();
+    let denied = "org.apache.hadoop.hbase.security.AccessDeniedException";
+    hbase.fault(
+        Call::named("Mutate")
+            .on("orders")
+            .fail_before(denied, "no")
+            .times(2),
+    );
+    let writer = orders.writer(WriterOptions::new().at_least_once());
+    writer.write(put_of("first")).await.unwrap();
+    writer.flush().await.unwrap();
+    hbase.fault(Call::Multi.on("orders").lose_answer());
+    writer.write(put_of("second")).await.unwrap();
+    assert!(writer.flush().await.unwrap_err().is_outcome_unknown());
+    assert_eq!(value(&orders, "a").await.as_deref(), Some("second"));
 }

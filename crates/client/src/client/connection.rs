@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     lanes::{Lanes, Shared},
     recent_deletes::RecentDeletes,
+    server_clocks::ServerClocks,
 };
 use crate::{
     cluster::Cluster,
@@ -64,6 +65,7 @@ impl Connection {
                 cluster,
                 lanes: Lanes::default(),
                 recent_deletes: RecentDeletes::default(),
+                server_clocks: ServerClocks::default(),
             }),
         }
     }

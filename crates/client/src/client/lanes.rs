@@ -42,7 +42,7 @@ use tokio::{
 };
 
 use self::call::SharedCall;
-use super::recent_deletes::RecentDeletes;
+use super::{recent_deletes::RecentDeletes, server_clocks::ServerClocks};
 use crate::{
     cluster::{Cluster, RegionLocation},
     model::{Get, Mutation, RegionInfo, Row, ServerName},
@@ -173,6 +173,7 @@ pub(super) struct Shared {
     pub(super) cluster: Cluster,
     pub(super) lanes: Lanes,
     pub(super) recent_deletes: RecentDeletes,
+    pub(super) server_clocks: ServerClocks,
 }
 
 /// The single operations of a client, by server.

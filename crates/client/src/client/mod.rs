@@ -20,6 +20,7 @@
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `recent_deletes` | rows with a recent delete, whose next put waits |
+//! | `server_clocks` | the clocks of servers, and timestamps for writes that may be sent again |
 //! | `timeline` | reads that a replica of the region may answer |
 //! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers, servers |
 //! | `authentication` | the user of a connection, and delegation tokens for it |
@@ -51,6 +52,7 @@ mod recent_deletes;
 mod region_call;
 mod row_mutations;
 mod scanner;
+mod server_clocks;
 mod table;
 mod timeline;
 

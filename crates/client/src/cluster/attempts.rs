@@ -145,6 +145,11 @@ impl<'a> Attempts<'a> {
         self.operation.kind = CallKind::IdempotentWrite;
     }
 
+    /// Continues with an operation that has another effect if it is applied twice.
+    pub(crate) fn repeat_only_if_unapplied(&mut self) {
+        self.operation.kind = CallKind::Write;
+    }
+
     /// Returns the possible effect of the attempts so far.
     pub(crate) fn effect(&self) -> Effect {
         match self.may_be_applied {

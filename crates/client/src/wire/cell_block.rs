@@ -221,5 +221,26 @@ pub(crate) fn encode_cell(block: &mut Vec<u8>, cell: &CellRef<'_>) -> Result<(),
     Ok(())
 }
 
+/// Replaces a timestamp of the cells of a block that was encoded here.
+pub(crate) fn stamp_cells(mut block: &mut [u8], old: u64, new: u64) {
+    let (old, new) = (old.to_be_bytes(), new.to_be_bytes());
+    while let Some((header, cells)) = block.split_first_chunk_mut::<12>() {
+        let number = |at: usize| {
+            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u32::from_be_bytes(bytes) as usize
+        };
+        // The whole, without its own length, and the key.
+        let (len, key) = (number(0), number(4));
+        let Some((cell, rest)) = cells.split_at_mut_checked(len - 8) else {
+            return;
+        };
+        let timestamp = &mut cell[key - 9..key - 1];
+        if timestamp == old {
+            timestamp.copy_from_slice(&new);
+        }
+        block = rest;
+    }
+}
+
 #[cfg(test)]
 mod tests;

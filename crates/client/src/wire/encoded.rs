@@ -9,9 +9,10 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{
-    cell_block::{CellBlockError, CellRef, encode_cell},
+    cell_block::{CellBlockError, CellRef, encode_cell, stamp_cells},
     multi::EncodedRegionAction,
     mutation::MutationMessage,
+    output::Output,
 };
 use crate::model::{CellKind, Delete, DeleteScope, Mutation, RegionInfo};
 
@@ -177,6 +178,17 @@ fn marker<'a>(delete: &'a Delete, scope: &'a DeleteScope) -> CellRef<'a> {
     }
 }
 
+/// Returns the message of a delete of a whole row with a timestamp, which no cell could have. The
+/// timestamp is behind the row and the kind, because fields are in the order of their numbers.
+fn stamped(message: &[u8], row_end: usize, stamp: u64) -> Vec<u8> {
+    const KIND: usize = 2;
+    let (row_and_kind, rest) = message.split_at(row_end + KIND);
+    let mut stamped = row_and_kind.to_vec();
+    stamped.number(4, stamp);
+    stamped.extend_from_slice(rest);
+    stamped
+}
+
 /// Returns mutations in the order of their rows, those of one row in the order of their numbers. Each
 /// has a part of its row before it, the same for equal rows.
 ///
@@ -278,15 +290,31 @@ impl EncodedSlice {
     }
 
     /// Returns the request for a region, in which the mutations are one atomic action, and appends
-    /// their cells.
-    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut Vec<u8>) -> Bytes {
+    /// their cells. What has no timestamp gets this one, or that of the server.
+    pub(crate) fn region_action(
+        &self,
+        region: &RegionInfo,
+        stamp: Option<u64>,
+        cells: &mut Vec<u8>,
+    ) -> Bytes {
         let messages = self.mutations.iter().map(|one| one.cells - one.start).sum();
         let mut action = EncodedRegionAction::new(region)
             .with_room(self.mutations.len(), messages)
             .atomic();
         for mutation in &self.mutations {
+            let (first, message) = (cells.len(), &self.buffer[mutation.start..mutation.cells]);
             cells.extend_from_slice(&self.buffer[mutation.cells..mutation.end]);
-            action.mutation(&self.buffer[mutation.start..mutation.cells]);
+            match stamp.filter(|_| mutation.is_stamped_by_server) {
+                None => action.mutation(message),
+                Some(stamp) if first == cells.len() => {
+                    let row_end = mutation.row().end - mutation.start;
+                    action.mutation(&stamped(message, row_end, stamp));
+                }
+                Some(stamp) => {
+                    stamp_cells(&mut cells[first..], LATEST, stamp);
+                    action.mutation(message);
+                }
+            }
         }
         action.finish()
     }
@@ -335,7 +363,7 @@ mod tests {
         let delete = Delete::new("s").family("f").column("f", "q").version("f", "v", 3);
         let slice = encoded(&[put.into(), delete.into(), Delete::new("t").into()]);
         let mut cells = Vec::new();
-        let request = EncodedMultiRequest::new(vec![slice.region_action(&region(), &mut cells)]);
+        let request = EncodedMultiRequest::new(vec![slice.region_action(&region(), None, &mut cells)]);
         let read = pb::MultiRequest::decode(&*request.encode_to_vec()).unwrap();
         let [action] = &*read.region_action else {
             panic!("{read:?}")
@@ -362,6 +390,26 @@ mod tests {
             ("s", 3, CellKind::Delete),
         ];
         assert_eq!(cells, expected.map(|(row, time, kind)| (row.into(), time, kind)));
+    }
+
+    #[test]
+    fn stamp_is_that_of_all_parts_without_one() {
+        let put = Put::new("r").cell("f", "q", "v").cell_at("f", "", 7, "w");
+        let delete = Delete::new("s").family("f").version("f", "v", 3);
+        let whole_row = Delete::new("t").attribute("name", "x");
+        let own = Delete::new("u").timestamp(5);
+        let slice = encoded(&[put.into(), delete.into(), whole_row.into(), own.into()]);
+        let mut cells = Vec::new();
+        let request = EncodedMultiRequest::new(vec![slice.region_action(&region(), Some(9), &mut cells)]);
+        let read = pb::MultiRequest::decode(&*request.encode_to_vec()).unwrap();
+        let timestamps = read.region_action[0].action.iter().map(|action| {
+            let mutation = action.mutation.as_ref().unwrap();
+            mutation.timestamp
+        });
+        assert_eq!(timestamps.collect::<Vec<_>>(), [None, None, Some(9), Some(5)]);
+        let cells = CellBlockDecoder::new(cells.into(), Codec::KeyValue);
+        let timestamps: Vec<_> = cells.map(|cell| cell.unwrap().timestamp).collect();
+        assert_eq!(timestamps, [9, 7, 9, 3]);
     }
 
     #[test]

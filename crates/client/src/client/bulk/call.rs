@@ -31,10 +31,11 @@ pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
     let region_action = parts
         .iter()
         .map(|placed| {
-            placed
-                .part
-                .mutations
-                .region_action(&placed.location.region, &mut cells)
+            placed.part.mutations.region_action(
+                &placed.location.region,
+                placed.part.stamping.stamp(),
+                &mut cells,
+            )
         })
         .collect();
     (EncodedMultiRequest::new(region_action), cells.into())

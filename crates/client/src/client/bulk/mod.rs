@@ -42,7 +42,7 @@ pub use self::writer::{FailedWrite, Writer, WriterOptions};
 use self::{
     call::Placed,
     load::ReportedLoad,
-    queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues},
+    queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues, Stamping},
 };
 use super::Table;
 use crate::{
@@ -80,6 +80,8 @@ struct Bulk<'a> {
     servers: BTreeMap<ServerName, Flow>,
     steps: FuturesUnordered<BoxFuture<'a, Step<'a>>>,
     completed: Vec<Completed>,
+    /// The number of parts that are applied, but not done.
+    settling: usize,
 }
 
 /// Mutations that are done, with their error if they failed.
@@ -106,6 +108,8 @@ enum Step<'a> {
     },
     /// The region of a part was found, or a failed part may be sent again.
     Ready(Bytes, Part<'a>, Option<Arc<RegionLocation>>),
+    /// The clock of the server has passed the timestamp of mutations that are applied.
+    Settled(EncodedSlice),
     /// The pause of a region under load has ended.
     Paused(Bytes),
     GivenUp(Bytes, Part<'a>, Error),
@@ -130,6 +134,7 @@ impl<'a> Bulk<'a> {
             servers: BTreeMap::new(),
             steps: FuturesUnordered::new(),
             completed: Vec::new(),
+            settling: 0,
         }
     }
 
@@ -142,7 +147,7 @@ impl<'a> Bulk<'a> {
 
     /// Returns whether all mutations are done.
     fn is_done(&self) -> bool {
-        self.queues.is_empty()
+        self.queues.is_empty() && self.settling == 0
     }
 
     /// Waits for the next step and returns the mutations that are done by it, perhaps none. Returns
@@ -166,6 +171,11 @@ impl<'a> Bulk<'a> {
                 };
                 let changed = self.queues.replace(&queue, part, locate);
                 self.send(changed);
+            }
+            Step::Settled(mutations) => {
+                self.settling -= 1;
+                self.table.record_encoded_deletes(&mutations);
+                self.complete(mutations, None);
             }
             Step::Paused(queue) => self.release(vec![queue]),
             Step::GivenUp(queue, part, error) => self.given_up(&queue, part, error),
@@ -196,9 +206,19 @@ impl<'a> Bulk<'a> {
                 Ok(load) => {
                     let mut part = part;
                     part.attempts.succeed();
-                    self.table.record_encoded_deletes(&part.mutations);
                     let left = part.attempts.time_left();
-                    self.complete(part.mutations, None);
+                    match part.stamping {
+                        Stamping::Client(Some((server, stamp))) => {
+                            let clocks = &self.table.connection.shared.server_clocks;
+                            let end = clocks.reaches(&server, stamp);
+                            self.settling += 1;
+                            self.steps.push(settled(part.mutations, end).boxed());
+                        }
+                        _ => {
+                            self.table.record_encoded_deletes(&part.mutations);
+                            self.complete(part.mutations, None);
+                        }
+                    }
                     match self.pause(&first, load, left) {
                         Some(pause) => self.steps.push(paused(first, pause).boxed()),
                         None => free.push(first),
@@ -233,6 +253,7 @@ impl<'a> Bulk<'a> {
                 queue.send_again(Part {
                     attempts,
                     mutations: others,
+                    stamping: Stamping::Server,
                 });
             }
         }
@@ -345,7 +366,7 @@ impl<'a> Bulk<'a> {
                 };
                 queue.is_busy = true;
                 let part = next.part(table, rules);
-                if let Some(end) = table.end_of_pause(&part.mutations) {
+                if let Some(end) = table.end_of_pause(&part) {
                     self.steps.push(held(first, part, end).boxed());
                     continue;
                 }
@@ -374,6 +395,12 @@ async fn held(queue: Bytes, part: Part<'_>, until: Instant) -> Step<'_> {
     Step::Ready(queue, part, None)
 }
 
+/// Waits until the clock of the server has passed the timestamp of mutations.
+async fn settled<'a>(mutations: EncodedSlice, end: Instant) -> Step<'a> {
+    sleep_until(end).await;
+    Step::Settled(mutations)
+}
+
 async fn paused<'a>(queue: Bytes, pause: Duration) -> Step<'a> {
     let timer = Timer::start();
     sleep(pause).await;
@@ -393,6 +420,11 @@ impl Rules {
     fn part<'a>(&self, table: &'a Table, mutations: EncodedSlice) -> Part<'a> {
         let mut all = mutations.mutations().iter();
         let is_repeatable = self.at_least_once || all.all(|mutation| mutation.is_repeatable);
+        let mut all = mutations.mutations().iter();
+        let stamping = match self.at_least_once && all.any(|mutation| mutation.is_stamped_by_server) {
+            true => Stamping::Client(None),
+            false => Stamping::Server,
+        };
         let first = mutations.mutations().first();
         let operation = Operation {
             name: self.name,
@@ -407,6 +439,7 @@ impl Rules {
         Part {
             attempts: Attempts::new(&table.connection.shared.cluster, operation),
             mutations,
+            stamping,
         }
     }
 }
@@ -429,6 +462,7 @@ impl<'a> Part<'a> {
         let second = Self {
             attempts: self.attempts.fork(row),
             mutations: second,
+            stamping: self.stamping.clone(),
         };
         [second, self]
     }
@@ -460,7 +494,12 @@ impl Table {
     }
 
     /// Returns when mutations may be sent that the server stamps, or `None` if that is now.
-    fn end_of_pause(&self, slice: &EncodedSlice) -> Option<Instant> {
+    fn end_of_pause(&self, part: &Part<'_>) -> Option<Instant> {
+        // The client's timestamps are later than those of acknowledged deletes.
+        if matches!(part.stamping, Stamping::Client(_)) {
+            return None;
+        }
+        let slice = &part.mutations;
         let mutations = slice.mutations().iter();
         let stamped = mutations.filter(|mutation| !mutation.is_delete && mutation.is_stamped_by_server);
         let rows = stamped.map(|mutation| slice.row_bytes(mutation));
@@ -477,8 +516,47 @@ impl Table {
         recent.add(&self.name, rows);
     }
 
+    /// Sets the timestamps of the client. A repeated attempt on the same server has that of the first
+    /// one, and has the same effect if both are applied.
+    async fn stamp(&self, parts: &mut [Placed<'_>]) -> Result<(), CallError> {
+        let mut stamped: Option<Option<u64>> = None;
+        for Placed { part, location, .. } in parts {
+            let Stamping::Client(last) = &part.stamping else {
+                continue;
+            };
+            let above = match last {
+                Some((server, _)) if *server == location.server => continue,
+                last => last.as_ref().map_or(0, |(_, stamp)| *stamp),
+            };
+            let stamp = match (stamped, part.mutations.mutations().first()) {
+                (Some(stamp), _) if stamp.is_none_or(|stamp| stamp > above) => stamp,
+                (_, Some(first)) => {
+                    self.stamp_for(location, &part.mutations.row(first), above)
+                        .await?
+                }
+                (_, None) => None,
+            };
+            stamped = Some(stamp);
+            part.stamping = match stamp {
+                Some(stamp) => Stamping::Client(Some((location.server.clone(), stamp))),
+                None => {
+                    part.attempts.repeat_only_if_unapplied();
+                    Stamping::Server
+                }
+            };
+        }
+        Ok(())
+    }
+
     /// Sends the parts of one call.
-    async fn written<'a>(&'a self, server: ServerName, parts: Vec<Placed<'a>>) -> Step<'a> {
+    async fn written<'a>(&'a self, server: ServerName, mut parts: Vec<Placed<'a>>) -> Step<'a> {
+        if let Err(failure) = self.stamp(&mut parts).await {
+            let results = parts.into_iter().map(|placed| (placed, Err(failure.clone())));
+            return Step::Answered {
+                server,
+                results: results.collect(),
+            };
+        }
         let limits = parts
             .iter()
             .map(|placed| placed.part.attempts.attempt_limit(&placed.location));

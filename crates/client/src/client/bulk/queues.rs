@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     cluster::{Attempts, RegionLocation},
+    model::ServerName,
     wire::encoded::{EncodedMutations, EncodedSlice},
 };
 
@@ -25,6 +26,17 @@ pub(super) struct Part<'a> {
     pub(super) attempts: Attempts<'a>,
     /// Never empty.
     pub(super) mutations: EncodedSlice,
+    pub(super) stamping: Stamping,
+}
+
+/// The source of the timestamps of mutations that have none.
+#[derive(Clone, Debug)]
+pub(super) enum Stamping {
+    /// The server, or all have timestamps of their own.
+    Server,
+    /// The client, so that a copy that comes late is older than later mutations of its row. The server
+    /// and the timestamp of the last attempt.
+    Client(Option<(ServerName, u64)>),
 }
 
 /// The mutations of a range of rows.
@@ -55,6 +67,16 @@ pub(super) struct Queues<'a> {
 pub(super) enum Next<'a> {
     Again(Box<Part<'a>>),
     New(EncodedSlice),
+}
+
+impl Stamping {
+    /// Returns the timestamp of mutations that have none, unless the server sets it.
+    pub(super) fn stamp(&self) -> Option<u64> {
+        match self {
+            Self::Server => None,
+            Self::Client(last) => last.as_ref().map(|(_, stamp)| *stamp),
+        }
+    }
 }
 
 impl<'a> Queue<'a> {
@@ -200,6 +222,7 @@ impl<'a> Queues<'a> {
             let Part {
                 mut attempts,
                 mut mutations,
+                stamping,
             } = part;
             while let Some(front) = mutations.mutations().first() {
                 let row = mutations.row(front);
@@ -208,7 +231,11 @@ impl<'a> Queues<'a> {
                 attempts.move_to(row);
                 let next = others.mutations().first();
                 let next = next.map(|next| attempts.fork(others.row(next)));
-                queue.again.push_back(Part { attempts, mutations });
+                queue.again.push_back(Part {
+                    attempts,
+                    mutations,
+                    stamping: stamping.clone(),
+                });
                 changed.push(first);
                 let Some(next) = next else { break };
                 (attempts, mutations) = (next, others);

@@ -138,8 +138,18 @@ impl WriterOptions {
         self
     }
 
-    /// Sends a mutation again if its answer was lost, although it may have been applied. A mutation
-    /// that is applied twice overwrites what another client has written in between.
+    /// Sends a mutation again if its answer was lost, although it may have been applied.
+    ///
+    /// The writer gives mutations without a timestamp one, later than all that their region server has
+    /// stamped before. So a copy that comes late is older than later mutations of its row, and than
+    /// all writes after the mutation is done. A mutation is done when the server's clock has passed
+    /// its timestamp, a few milliseconds after the answer. Timestamps of the caller stay: a late copy
+    /// of such a cell replaces a later one with the same timestamp.
+    ///
+    /// To compare its clock with that of a server, the writer deletes a row that does not exist every
+    /// five seconds, named `ROW\0hbase-client.clock.NUMBER` after a row that it writes, and reads the
+    /// marker by a raw scan. If the user may not do that, a mutation without an answer fails with an
+    /// unknown outcome.
     ///
     /// By default such a mutation fails with an unknown outcome, unless all its cells have
     /// timestamps and a second time has no effect.
