@@ -74,6 +74,37 @@ fn a_barrier_is_made_arrived_at_and_deleted() {
     assert_eq!(deleted(), json!({"barrier": "svc_b", "deleted": false}));
 }
 
+/// Both participants repeat their arrivals in a loop, as scripts do.
+#[test]
+fn repeated_arrival_stays_in_its_generation() {
+    let table = latch_table("barrier_again");
+    told(&barrier(&table, "create", &["2", "--time", "10m"]), 0);
+    let arrive = |participant: &str, generation: &str| {
+        let options = [
+            "--participant",
+            participant,
+            "--generation",
+            generation,
+            "--timeout",
+            "1s",
+        ];
+        barrier(&table, "arrive", &options)
+    };
+    let ended = |generation: u64, outcome: &str| json!({"barrier": "svc_b", "generation": generation, "outcome": outcome});
+    let wait = |generation: &str| barrier(&table, "wait", &["--generation", generation, "--timeout", "1s"]);
+    assert_eq!(told(&arrive("p", "1"), 3), ended(1, "waiting"));
+    assert_eq!(told(&wait("1"), 3), ended(1, "waiting"));
+    assert_eq!(told(&arrive("q", "1"), 0), ended(1, "opened"));
+    // The generation has opened between two arrivals of p, which is in no other one by that.
+    assert_eq!(told(&arrive("p", "1"), 0), ended(1, "opened"));
+    assert_eq!(told(&wait("1"), 0), ended(1, "opened"));
+    let shown = json!({"barrier": "svc_b", "parties": 2, "generation": 2, "arrived": 0});
+    assert_eq!(told(&barrier(&table, "show", &[]), 0), shown);
+    arrive("p", "3").refused(1, &["generation 3 has not begun", "generation 2"]);
+    arrive("p", "0").refused(1, &["numbered from 1"]);
+    wait("0").refused(1, &["numbered from 1"]);
+}
+
 #[test]
 fn a_generation_that_is_not_full_in_time_is_told_as_broken() {
     let table = latch_table("barrier_broken");

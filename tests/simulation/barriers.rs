@@ -23,6 +23,8 @@ use crate::bench::connect;
 const PARTIES: u32 = 3;
 const PARTICIPANTS: usize = 5;
 const ARRIVALS: usize = 6;
+/// Generations of the barrier of two.
+const ROUNDS: u64 = 5;
 
 /// What the participants were told.
 #[derive(Default)]
@@ -49,6 +51,14 @@ pub(crate) async fn scenario(world: World) {
         let rng = world.rng(1 + number as u64);
         tasks.spawn_local(arrive_often(barrier, number, Rc::clone(&told), rng));
     }
+    let pair = open_named(&plain, "pair").await;
+    pair.create(2, Duration::from_secs(24 * 3_600)).await.unwrap();
+    let passed = Rc::default();
+    for number in 0..2 {
+        let barrier = open_named(&connect(&world, &mut rng).await, "pair").await;
+        let rng = world.rng(100 + number as u64);
+        tasks.spawn_local(arrive_again(barrier, number, Rc::clone(&passed), rng));
+    }
     world.begin_faults();
     tasks.await;
     world.end_faults().await;
@@ -56,9 +66,42 @@ pub(crate) async fn scenario(world: World) {
 }
 
 async fn open(connection: &Connection) -> Barrier {
+    open_named(connection, "b").await
+}
+
+async fn open_named(connection: &Connection, name: &str) -> Barrier {
     let latches = LatchManagerOptions::new("simulation", "fra");
     let latches = latches.open(connection, "latches").await.unwrap();
-    latches.barrier("b").unwrap()
+    latches.barrier(name).unwrap()
+}
+
+/// Two participants repeat each arrival and each wait, with short timeouts, until the generation that
+/// they named has ended. They pass all generations together.
+async fn arrive_again(barrier: Barrier, number: usize, passed: Rc<RefCell<[u64; 2]>>, mut rng: Rng) {
+    for generation in 1..=ROUNDS {
+        loop {
+            let patience = Duration::from_millis(rng.u64(..200));
+            let Ok(Ok(arrival)) =
+                timeout(patience, barrier.arrive_in(&format!("p{number}"), generation)).await
+            else {
+                sleep(Duration::from_millis(rng.u64(..20))).await;
+                continue;
+            };
+            match barrier.wait(&arrival, patience).await {
+                Ok(BarrierOutcome::Opened) => break,
+                Ok(BarrierOutcome::TimedOut) | Err(_) => sleep(Duration::from_millis(rng.u64(..20))).await,
+                Ok(other) => panic!("generation {generation}: {other:?}"),
+            }
+        }
+        let mut passed = passed.borrow_mut();
+        passed[number] = generation;
+        let other = passed[1 - number];
+        // The other has arrived in this generation, so it has passed the one before.
+        assert!(
+            other.abs_diff(generation) <= 1,
+            "p{number} has passed generation {generation}, and the other {other}"
+        );
+    }
 }
 
 async fn arrive_often(barrier: Barrier, number: usize, told: Rc<Told>, mut rng: Rng) {

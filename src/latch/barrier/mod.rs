@@ -110,8 +110,9 @@ impl Barrier {
     }
 
     /// Arrives, and returns the generation. A participant counts once in a generation, however
-    /// often it arrives. If it arrives again after an unknown outcome, it may count in the next
-    /// generation, because this one may have opened meanwhile.
+    /// often it arrives. If it arrives again after an unknown outcome or a timeout, it may count in the
+    /// next generation, because this one may have opened meanwhile: use [`arrive_in`](Self::arrive_in)
+    /// to repeat an arrival.
     ///
     /// # Errors
     ///
@@ -121,12 +122,40 @@ impl Barrier {
     ///   counted, as long as fewer than 16 other changes of the barrier followed; after more, the
     ///   [outcome is unknown](Error::is_outcome_unknown).
     pub async fn arrive(&self, participant: &str) -> Result<Arrival> {
+        self.arrive_at(participant, None).await
+    }
+
+    /// Arrives in the generation of this number, and in no other one. Generations are numbered from
+    /// 1, so a participant of each round can count them itself. The call may be repeated after any
+    /// error or timeout.
+    ///
+    /// If the generation has ended, nothing is changed, and [`wait`](Self::wait) returns how it ended,
+    /// whether or not this participant had arrived in it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`arrive`](Self::arrive), and
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the generation cannot have begun,
+    /// because one before it has not ended.
+    pub async fn arrive_in(&self, participant: &str, generation: u64) -> Result<Arrival> {
+        self.check_generation(generation)?;
+        self.arrive_at(participant, Some(generation)).await
+    }
+
+    async fn arrive_at(&self, participant: &str, generation: Option<u64>) -> Result<Arrival> {
         if participant.is_empty() {
             return Err(self.in_context(Error::invalid("an empty participant")));
         }
         let name = cells::name(participant);
-        self.change(|change, observation| plan::arrive(&self.row, name, change, observation))
+        self.change(|change, observation| plan::arrive(&self.row, name, generation, change, observation))
             .await
+    }
+
+    fn check_generation(&self, generation: u64) -> Result<()> {
+        match generation {
+            0 => Err(self.in_context(Error::invalid("generations are numbered from 1"))),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms. The first
@@ -138,21 +167,42 @@ impl Barrier {
     ///
     /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) if the barrier was deleted;
     /// - [`LatchExpired`](crate::ErrorKind::LatchExpired) if 64 other generations have ended since;
-    /// - the errors of the calls.
+    /// - the errors of the calls, except those that a retry before the timeout can resolve.
     pub async fn wait(&self, arrival: &Arrival, timeout: Duration) -> Result<BarrierOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let mut pauses = Pauses::growing(PAUSES.0, PAUSES.1);
         loop {
             let ended = self.see_end(arrival, self.table.deadline()).await;
-            if let Some(outcome) = ended.map_err(|error| self.in_context(error))? {
-                return Ok(outcome);
-            }
             let now = Instant::now();
-            if now >= until {
-                return Ok(BarrierOutcome::TimedOut);
+            match ended {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) if now >= until => return Ok(BarrierOutcome::TimedOut),
+                Err(error) if now >= until || !error.is_retryable() => return Err(self.in_context(error)),
+                Ok(None) | Err(_) => {}
             }
             sleep_until(until.min(now + pauses.next_pause())).await;
         }
+    }
+
+    /// Waits until the generation of this number has ended, or until the timeout, without arriving.
+    /// The number is that of the barrier that exists now.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`wait`](Self::wait), and
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for generation 0.
+    pub async fn wait_for(&self, generation: u64, timeout: Duration) -> Result<BarrierOutcome> {
+        self.check_generation(generation)?;
+        let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
+        let seen = self.read(self.table.deadline()).await;
+        let state = seen.and_then(|seen| seen.state.ok_or_else(arrival::absent));
+        let (state, _) = state.map_err(|error| self.in_context(error))?;
+        let arrival = Arrival {
+            barrier: state.barrier,
+            generation,
+        };
+        self.wait(&arrival, until.saturating_duration_since(Instant::now()))
+            .await
     }
 
     /// Returns how the generation of an arrival ended, `None` if it has not. Ends it if its time is

@@ -69,30 +69,41 @@ pub(super) fn create(
     }))
 }
 
-/// Plans the arrival of a participant, and returns its generation. The plan is `None` if the
-/// participant has arrived in it already.
+/// Plans the arrival of a participant, in this generation if it is specified, and returns its
+/// generation. The plan is `None` if the participant has arrived in it already, or if the specified
+/// generation is over.
 ///
 /// # Errors
 ///
-/// Returns [`LatchAbsent`](ErrorKind::LatchAbsent) if the barrier does not exist.
+/// Returns [`LatchAbsent`](ErrorKind::LatchAbsent) if the barrier does not exist, and
+/// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the specified generation cannot have
+/// begun.
 pub(super) fn arrive(
     row: &Bytes,
     name: Name,
+    specified: Option<u64>,
     change: NewChange<'_>,
     observation: &BarrierObservation,
 ) -> Result<(Arrival, Option<Plan>)> {
     let Some((seen, cell)) = &observation.state else {
         return Err(absent());
     };
-    let present = observation.present();
-    if present.is_some_and(|(present, _)| present.names.contains(&name)) {
-        return Ok((seen.arrival(), None));
-    }
     let state = match observation.is_over() && !observation.hides {
         true => seen.clone().after(false),
         false => seen.clone(),
     };
     let arrival = state.arrival();
+    if let Some(generation) = specified.filter(|generation| *generation != arrival.generation) {
+        if generation > arrival.generation {
+            return Err(not_begun(generation, arrival.generation));
+        }
+        let barrier = arrival.barrier;
+        return Ok((Arrival { barrier, generation }, None));
+    }
+    let present = observation.present();
+    if present.is_some_and(|(present, _)| present.names.contains(&name)) {
+        return Ok((arrival, None));
+    }
     let mut names = present.map_or_else(Vec::new, |(present, _)| present.names.clone());
     names.push(name);
     let is_full = names.len() >= state.parties as usize;
@@ -122,6 +133,13 @@ pub(super) fn arrive(
         begins,
     };
     Ok((arrival, Some(plan)))
+}
+
+fn not_begun(generation: u64, present: u64) -> Error {
+    Error::invalid(format!(
+        "generation {generation} has not begun: the next arrival is in generation {present}"
+    ))
+    .with_hint("a participant may arrive in a generation when it knows how the one before ended")
 }
 
 /// Plans the end of a generation that [is over](BarrierObservation::is_over). `None` if it is not.

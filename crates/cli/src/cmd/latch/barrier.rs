@@ -1,6 +1,6 @@
 //! `hbase-txn barrier`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use hbase_txn::{
@@ -33,6 +33,7 @@ pub(crate) struct Barrier {
 enum Action {
     Create(Create),
     Arrive(Arrive),
+    Wait(Wait),
     Show(Show),
     Delete(Delete),
 }
@@ -77,6 +78,20 @@ struct Arrive {
     /// Name of the participant, which counts once in a generation, however often it arrives
     #[arg(long, value_name = "P", value_parser = values::text)]
     participant: String,
+    /// Arrive in this generation only, from 1: a repeated arrival is in no other one
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    generation: Option<Ranged<u64>>,
+}
+
+/// Wait up to --timeout for the end of a generation, without arriving
+#[derive(Debug, Args)]
+#[command(after_help = WAIT)]
+struct Wait {
+    #[command(flatten)]
+    which: Which,
+    /// Number of the generation, from 1
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    generation: Ranged<u64>,
 }
 
 /// Show a barrier's parties, its generation and the arrivals in it
@@ -107,9 +122,19 @@ const ARRIVE: &str = r#"Example: hbase-txn barrier arrive latches rounds --clien
 
 {"barrier":"billing_rounds","generation":1,"outcome":"opened"}
 
-`outcome` is opened; broken, if the generation was not full in its time; or waiting, if --timeout expired first: the participant has arrived all the same, and the generation may still open. Run again, the command goes on waiting if the generation has not ended.
+`outcome` is opened; broken, if the generation was not full in its time; or waiting, if --timeout expired first: the participant has arrived all the same, and the generation may still open.
+
+To repeat an arrival, after a timeout for example, name its generation: --generation 1. If that has opened or broken meanwhile, the command reports so; without the option it would arrive in the next generation.
 
 Exit status: 0 opened; 3 broken, still waiting when --timeout (60s) expired, or no such barrier; 1 refused or failed; 4 the answer was lost, and the participant may have arrived."#;
+
+const WAIT: &str = r#"Example: hbase-txn barrier wait latches rounds --client billing --generation 1 --timeout 10m --output json answers
+
+{"barrier":"billing_rounds","generation":1,"outcome":"opened"}
+
+`outcome` is opened, broken, or waiting if --timeout expired first.
+
+Exit status: 0 opened; 3 broken, still waiting when --timeout (60s) expired, or no such barrier; 1 refused or failed."#;
 
 const SHOW: &str = r#"Example: hbase-txn barrier show latches rounds --client billing --output json answers
 
@@ -160,6 +185,7 @@ impl Barrier {
         match self.action {
             Action::Create(create) => create.run(global).await,
             Action::Arrive(arrive) => arrive.run(global).await,
+            Action::Wait(wait) => wait.run(global).await,
             Action::Show(show) => show.run(global).await,
             Action::Delete(delete) => delete.run(global).await,
         }
@@ -234,33 +260,66 @@ impl Create {
 impl Arrive {
     async fn run(self, global: &Global) -> Outcome {
         let time = global.timeout.unwrap_or(WAIT_TIME);
+        let generation = self
+            .generation
+            .as_ref()
+            .map(|number| number.get("--generation"))
+            .transpose()?;
         let barrier = self.which.open(global).await?;
-        let (arrival, ended) = barrier.arrive_and_wait(&self.participant, time).await?;
-        let (outcome, text) = match ended {
-            BarrierOutcome::Opened => ("opened", "opened, all have arrived".to_owned()),
-            BarrierOutcome::Broken => (
-                "broken",
-                "broken, its time was over before all had arrived".to_owned(),
-            ),
-            BarrierOutcome::TimedOut => (
-                "waiting",
-                format!("not all have arrived after {}", durations::shown(time)),
-            ),
-            other => return Err(Failure::Refused(format!("{}: {other:?}", key(&barrier)))),
+        let until = Instant::now() + time;
+        let arrival = match generation {
+            Some(generation) => barrier.arrive_in(&self.participant, generation).await?,
+            None => barrier.arrive(&self.participant).await?,
         };
-        let (barrier, generation) = (key(&barrier), arrival.generation());
-        match global.output {
-            Format::Json => output::json(&Arrived {
-                barrier,
-                generation,
-                outcome,
-            })?,
-            Format::Table => output::line(&format!("{barrier}: generation {generation} {text}"))?,
-        }
-        match ended {
-            BarrierOutcome::Opened => Ok(Exit::Done),
-            _ => Ok(Exit::NotMet),
-        }
+        let ended = barrier
+            .wait(&arrival, until.saturating_duration_since(Instant::now()))
+            .await?;
+        report(global, &barrier, arrival.generation(), ended, time)
+    }
+}
+
+impl Wait {
+    async fn run(self, global: &Global) -> Outcome {
+        let time = global.timeout.unwrap_or(WAIT_TIME);
+        let generation = self.generation.get("--generation")?;
+        let barrier = self.which.open(global).await?;
+        let ended = barrier.wait_for(generation, time).await?;
+        report(global, &barrier, generation, ended, time)
+    }
+}
+
+/// Prints how a generation has ended, or that it has not after this time.
+fn report(
+    global: &Global,
+    barrier: &Parties,
+    generation: u64,
+    ended: BarrierOutcome,
+    time: Duration,
+) -> Outcome {
+    let (outcome, text) = match ended {
+        BarrierOutcome::Opened => ("opened", "opened, all have arrived".to_owned()),
+        BarrierOutcome::Broken => (
+            "broken",
+            "broken, its time was over before all had arrived".to_owned(),
+        ),
+        BarrierOutcome::TimedOut => (
+            "waiting",
+            format!("not all have arrived after {}", durations::shown(time)),
+        ),
+        other => return Err(Failure::Refused(format!("{}: {other:?}", key(barrier)))),
+    };
+    let barrier = key(barrier);
+    match global.output {
+        Format::Json => output::json(&Arrived {
+            barrier,
+            generation,
+            outcome,
+        })?,
+        Format::Table => output::line(&format!("{barrier}: generation {generation} {text}"))?,
+    }
+    match ended {
+        BarrierOutcome::Opened => Ok(Exit::Done),
+        _ => Ok(Exit::NotMet),
     }
 }
 
