@@ -55,6 +55,9 @@ impl LatchLocation {
                 }
                 continue;
             }
+            if self.cells.level == Level::Xdc && observation.deadline(Level::Xdc).is_some() {
+                observation.visible_from = self.visible_from(&observation, participants, deadline).await?;
+            }
             let Some(plan) = plan::plan(&self.cells, operation, change, &observation)? else {
                 return Ok((counted(&observation, false)?, observation.latch()));
             };
@@ -261,6 +264,7 @@ mod tests {
             counts: counts.to_vec(),
             note: note.map(|note| (note.clone(), seen(BEGAN, note.encode()))),
             arrived: Vec::new(),
+            visible_from: 0,
         }
     }
 

@@ -361,6 +361,7 @@ mod tests {
                 .collect(),
             note: note.map(|(timestamp, note)| (note.clone(), seen(note.encode(), timestamp))),
             arrived: Vec::new(),
+            visible_from: 0,
         };
         let resolution = observation.resolution();
         observation.note = observation

@@ -3,9 +3,10 @@
 //! Each call is one `Multi`: the server applies its actions in order. The read at its end decides
 //! what a change did.
 
+use bytes::Bytes;
 use hbase_client::{
-    Table,
-    low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, TableCalls},
+    Cell, Row, Scan, Table,
+    low_level::{ActionAnswer, AnyRegion, AtOnce, CallKind, MultiCall, RegionAction, TableCalls},
 };
 use tokio::time::Instant;
 
@@ -14,7 +15,10 @@ use super::{
     observation::{self, Count, LatchObservation, Participants},
     plan::{self, Step},
 };
-use crate::error::{Error, Result, unknown_if};
+use crate::error::{ClientErrorKind, Error, Result, unknown_if};
+
+/// The maximum size of the row of a latch in a read with all versions and delete markers.
+const MAX_RAW_BYTES: usize = 32 << 20;
 
 /// One latch in its table.
 #[derive(Clone, Debug)]
@@ -48,6 +52,62 @@ impl LatchLocation {
             )
             .await?;
         self.observation(answers)
+    }
+
+    /// Returns from which timestamp on the next cells of a change are visible: the first count of this
+    /// farm, and a participant's arrival. Delete markers of an earlier latch may lie above the
+    /// timestamps of this one, if a farm counted on a server whose clock was ahead. The other cells
+    /// replace cells that are visible.
+    pub(super) async fn visible_from(
+        &self,
+        observation: &LatchObservation,
+        participants: Participants<'_>,
+        deadline: Instant,
+    ) -> Result<u64> {
+        let cells = &self.cells;
+        let counts = observation
+            .own(cells)
+            .is_none()
+            .then_some((&cells.counts, &cells.own));
+        let arrival = match participants {
+            Participants::One(column) if observation.arrived.is_empty() => Some((&cells.state, column)),
+            _ => None,
+        };
+        let new: Vec<_> = counts.into_iter().chain(arrival).collect();
+        if new.is_empty() {
+            return Ok(0);
+        }
+        const OPERATION: &str = "reading what hides a count";
+        let scan = Scan::new().raw().start_row(cells.row.clone());
+        let scan = scan.stop_row_inclusive(cells.row.clone());
+        let scan = new
+            .iter()
+            .fold(scan, |scan, (family, _)| scan.family((*family).clone()));
+        let how = AtOnce {
+            operation: OPERATION,
+            guard: &AnyRegion,
+            max_bytes: MAX_RAW_BYTES,
+            deadline,
+        };
+        let found = self.table.scan_at_once(&scan, how).await?.ok_or_else(|| {
+            let text =
+                format!("the row of the latch has more than {MAX_RAW_BYTES} bytes before a compaction");
+            Error::new(ClientErrorKind::LimitExceeded, text).at_operation(OPERATION)
+        })?;
+        // A marker of the whole family or row names no column.
+        let hides = |cell: &&Cell| {
+            let is_of = |(family, column): &(&Bytes, &Bytes)| {
+                cell.family == **family && (cell.qualifier.is_empty() || cell.qualifier == **column)
+            };
+            new.iter().any(is_of)
+        };
+        let last = found
+            .iter()
+            .flat_map(Row::cells)
+            .filter(hides)
+            .map(|cell| cell.timestamp)
+            .max();
+        Ok(last.map_or(0, |last| last.saturating_add(1)))
     }
 
     /// Applies a change if the row is unchanged since the change was planned, and reads the latch

@@ -59,6 +59,9 @@ pub(crate) struct LatchObservation {
     pub(crate) note: Option<(Note, ObservedCell)>,
     /// The columns of the requested participants that have arrived, and their timestamps.
     pub(crate) arrived: Vec<(Bytes, u64)>,
+    /// From which timestamp on a new cell of this farm or participant is visible. Zero unless it was
+    /// read.
+    pub(super) visible_from: u64,
 }
 
 /// The participants that are read with a latch.

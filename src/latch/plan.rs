@@ -143,7 +143,10 @@ pub(super) fn plan(
             let behind = timestamp_after(own.seen.timestamp)?;
             (Written::over(own, behind, deadline), vec![forget(cells, own)])
         }
-        None => (Written::beside(deadline), Vec::new()),
+        None => (
+            Written::beside(deadline).from(observation.visible_from),
+            Vec::new(),
+        ),
     };
     mutations.push(written.put(
         cells,
@@ -158,6 +161,7 @@ pub(super) fn plan(
         latch = Some(note.latch);
         mutations.push(mutation);
         if let LatchOperation::Arrive(participant) = operation {
+            let written = written.from(observation.visible_from);
             mutations.push(written.put(cells, cells.state.clone(), participant, ARRIVED, Duration::ZERO)?);
         }
     }
@@ -269,6 +273,14 @@ impl Written {
         Self {
             timestamp: seen.timestamp,
             expires: seen.expires,
+        }
+    }
+
+    /// At this timestamp or later. The end stays.
+    fn from(self, timestamp: u64) -> Self {
+        Self {
+            timestamp: self.timestamp.max(timestamp),
+            ..self
         }
     }
 

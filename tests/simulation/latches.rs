@@ -27,7 +27,7 @@ const CALLS: usize = 6;
 /// How many latches of one name there are, one after the other.
 const ROUNDS: usize = 5;
 /// Longer than any round.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(120);
 const COUNT: u64 = 100;
 /// The count after all have arrived. A participant that counts twice lowers it.
 const SPARE: u64 = 7;
@@ -131,7 +131,9 @@ impl Party {
         while self.rounds.get() > 0 {
             // It exists if an answer was lost.
             while self.latch.init(2, LIFE).await.is_err() && self.left().await.is_none() {}
-            while self.left().await != Some(1) {}
+            while self.left().await != Some(1) {
+                sleep(Duration::from_millis(50)).await;
+            }
             self.arrive_and_wait().await;
             self.rounds.set(self.rounds.get() - 1);
             while self.latch.delete().await.is_err() || self.left().await.is_some() {}
@@ -173,7 +175,7 @@ impl Party {
 
     /// Returns what is left to count, after a pause. `None` if that is unknown, or there is no latch.
     async fn left(&self) -> Option<u64> {
-        sleep(Duration::from_millis(5)).await;
+        sleep(Duration::from_millis(1)).await;
         self.latch.show().await.ok()?.count
     }
 }

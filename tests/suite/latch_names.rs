@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
-    Connection, Level,
+    Connection, Increment, Level, Scan,
     latch::{Latch, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 use rstest::rstest;
@@ -129,6 +129,50 @@ fn process_that_counted_waits_for_the_latch_that_it_counted() {
         first.init(2, LIFE).await?;
         assert_eq!(second.wait(WAIT).await?, WaitOutcome::Reached);
         assert_eq!(second.wait(Duration::from_secs(1)).await?, WaitOutcome::TimedOut);
+        Ok(())
+    });
+}
+
+/// A Java client of another farm counted on a server whose clock was ahead, and the latch was deleted
+/// and created again where it is not.
+#[test]
+fn first_count_of_a_farm_is_visible_over_an_older_delete_marker() {
+    FakeHBase::run(async |_| {
+        let hbase = FakeHBase::builder().servers(2).build();
+        let connection = hbase.connect().await?;
+        let open = async |farm: &str| {
+            let options = LatchManagerOptions::new("billing", farm);
+            let latches = options.create_table(LatchTableOptions::new(TABLE)?.regions(1));
+            latches.open(&connection, TABLE).await?.latch(Level::Xdc, "round")
+        };
+        let (first, second) = (open("a").await?, open("b").await?);
+        hbase.move_region(TABLE, "", 1);
+        hbase.settled().await;
+        first.init(3, LIFE).await?;
+        second.arrive("worker").await?;
+        hbase.server(0).set_clock_ahead(20_000);
+        hbase.move_region(TABLE, "", 0);
+        hbase.settled().await;
+        let table = connection.table(TABLE)?;
+        let row = table.scan(Scan::new())?.next().await?.unwrap().key().clone();
+        table
+            .increment(Increment::new(row).column("C", "count_b", -1))
+            .await?;
+        second.arrive("other").await?;
+        assert!(first.delete().await?);
+        hbase.move_region(TABLE, "", 1);
+        hbase.settled().await;
+        sleep(Duration::from_millis(500)).await;
+        first.init(4, LIFE).await?;
+        let arrived = second.arrive("worker").await?;
+        assert_eq!((arrived.left, arrived.counted), (3, true));
+        assert_eq!(second.count_down(1).await?.left, 2);
+        let again = first.arrive("worker").await?;
+        assert_eq!((again.left, again.counted), (2, false));
+        let other = first.arrive("other").await?;
+        assert_eq!((other.left, other.counted), (1, true));
+        assert!(!second.arrive("other").await?.counted);
+        assert_eq!(second.arrive("third").await?.left, 0);
         Ok(())
     });
 }

@@ -33,6 +33,7 @@ fn observation(counts: &[Count], note: Option<Note>) -> LatchObservation {
         counts: counts.to_vec(),
         note: note.map(|note| (note.clone(), seen(&note))),
         arrived: Vec::new(),
+        visible_from: 0,
     }
 }
 
