@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::contest::{MAX_PAUSE, MIN_PAUSE, lease_options};
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     java_layout::Level,
     lock::{
         LockEvent, LockGuard, LockHolder, LockLoss, LockManager, LockRequest, LockToken, MAX_LEASE,
@@ -111,6 +111,8 @@ pub struct Election {
 pub struct Campaign {
     election: Election,
     request: LockRequest,
+    /// Whether its wait was specified.
+    is_limited: bool,
 }
 
 /// A leadership that this process won.
@@ -166,6 +168,7 @@ impl Election {
         Campaign {
             election: self.clone(),
             request: self.row.request(&[SLOT.to_owned()]).wait(MAX_LEASE).auto_renew(),
+            is_limited: false,
         }
     }
 
@@ -274,11 +277,13 @@ fn leader(seen: SlotsSeen) -> Option<Leader> {
 impl Campaign {
     lease_options!();
 
-    /// Limits how long the campaign waits for the leadership; 30 days unless specified.
+    /// Limits how long the campaign waits for the leadership; 30 days unless specified, and without
+    /// limit in [`lead_while`](Self::lead_while).
     ///
     /// The calls themselves may take the operation timeout in addition.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.request = self.request.wait(wait);
+        self.is_limited = true;
         self
     }
 
@@ -332,8 +337,8 @@ impl Campaign {
     ///
     /// # Errors
     ///
-    /// Returns the error of a campaign, as [`lead`](Self::lead) does. The [wait](Self::wait) starts
-    /// again with each campaign. Errors of `work` are part of its output and end the call.
+    /// Returns the error of a campaign, as [`lead`](Self::lead) does. A process may stand by without
+    /// limit, unless a [wait](Self::wait) is specified, which starts again with each campaign. Errors of `work` are part of its output and end the call.
     ///
     /// # Cancel safety
     ///
@@ -341,7 +346,10 @@ impl Campaign {
     /// the background.
     pub async fn lead_while<T>(self, mut work: impl AsyncFnMut(&Leadership) -> T) -> Result<T> {
         loop {
-            let leadership = self.clone().lead().await?;
+            let leadership = match self.clone().lead().await {
+                Err(error) if !self.is_limited && error.kind() == ErrorKind::LockUnavailable => continue,
+                campaign => campaign?,
+            };
             let output = tokio::select! {
                 biased;
                 loss = leadership.lost() => {
@@ -419,5 +427,48 @@ impl fmt::Debug for Campaign {
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Leadership").field(&self.guard).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_fake::FakeHBase;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::lock::LockManagerOptions;
+
+    #[test]
+    fn standby_outlives_the_wait_of_one_campaign() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_table("locks", &["D"], &[]);
+            let open = async |seed: u64| {
+                let connection =
+                    hbase_client::Connection::builder(hbase.config()).connector(hbase.connector());
+                let connection = connection
+                    .environment(hbase.environment().seed(seed))
+                    .connect()
+                    .await?;
+                let locks = LockManagerOptions::new("billing")
+                    .farm("fra")
+                    .open(&connection, "locks")
+                    .await?;
+                Election::new(&locks, Level::Dc, "scheduler")
+            };
+            let (first, second) = (open(1).await?, open(2).await?);
+            let leadership = first.campaign().lead().await?;
+            let mut standby = second.campaign();
+            // In place of 30 days.
+            standby.request = standby.request.wait(Duration::from_secs(1));
+            let leading = standby.clone().lead_while(async |leadership| leadership.term());
+            assert!(timeout(Duration::from_secs(10), leading).await.is_err());
+            let limited = standby.clone().wait(Duration::from_secs(1));
+            let error = limited.lead_while(async |_| ()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+            let term = leadership.term();
+            assert!(leadership.resign().await?.is_released());
+            assert!(standby.lead_while(async |leadership| leadership.term()).await? > term);
+            Ok(())
+        });
     }
 }
