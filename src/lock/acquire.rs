@@ -10,6 +10,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
+    background::Caller,
     claim::LockClaim,
     clock::Moment,
     layout::HELD,
@@ -97,10 +98,11 @@ struct Settled {
 pub(super) async fn attempt(
     attempts: &[LockAttempt],
     read_after: Option<Get>,
+    caller: &Caller,
     deadline: Instant,
 ) -> Result<(Vec<AttemptOutcome>, Option<Row>)> {
     let first: Vec<StampedAttempt> = attempts.iter().map(StampedAttempt::unstamped).collect();
-    let (mut settled, mut row_after) = send(&first, read_after.clone(), deadline).await?;
+    let (mut settled, mut row_after) = send(&first, read_after.clone(), caller, deadline).await?;
     let hidden = || {
         settled
             .iter()
@@ -109,7 +111,7 @@ pub(super) async fn attempt(
     };
     if hidden().next().is_some() {
         let stamped = hidden().map(|(_, attempt)| attempt.over_hiding_cells(deadline));
-        let again = async { send(&try_join_all(stamped).await?, read_after, deadline).await };
+        let again = async { send(&try_join_all(stamped).await?, read_after, caller, deadline).await };
         let (over, seen) = again.await.map_err(|error| error.with_effect(Effect::Unknown))?;
         let hidden = settled.iter_mut().filter(|settled| settled.is_hidden);
         for (settled, over) in hidden.zip(over) {
@@ -125,6 +127,7 @@ pub(super) async fn attempt(
 async fn send(
     attempts: &[StampedAttempt],
     read_after: Option<Get>,
+    caller: &Caller,
     deadline: Instant,
 ) -> Result<(Vec<Settled>, Option<Row>)> {
     let locations: Vec<_> = attempts.iter().map(|sent| &sent.attempt.location).collect();
@@ -138,6 +141,7 @@ async fn send(
         read_before: attempts.iter().any(|sent| !sent.attempt.location.rows.appended),
         read_after,
         kind: CallKind::Write,
+        caller: Some(caller),
         deadline,
         locations: &locations,
     };
@@ -152,7 +156,12 @@ async fn send(
         let answer = Answer {
             before: before.by_ref().take(rows).collect(),
             after: after.by_ref().take(rows).collect(),
-            processed: processed.by_ref().take(rows).collect(),
+            // After that of the ticket.
+            processed: processed
+                .by_ref()
+                .skip(usize::from(attempt.ticket.write.is_some()))
+                .take(rows)
+                .collect(),
         };
         attempt.settle(*since, answer, deadline)
     });

@@ -6,8 +6,65 @@ use std::{
     task::{Context, Poll},
 };
 
+use std::{sync::Arc, time::Duration};
+
 use futures::{FutureExt, future::BoxFuture};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch, time::sleep};
+
+/// How long an attempt whose caller is gone may wait for the answer to a call in flight. What it may
+/// have won after that is watched for.
+const LAST_ANSWER: Duration = Duration::from_secs(10);
+
+/// Reports to a future in a [`BackgroundTask`] that its caller has dropped it.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(watch::Receiver<bool>);
+
+impl Caller {
+    pub(crate) fn is_gone(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until the caller has been gone for so long that no answer is waited for any more.
+    pub(crate) async fn gone_for_long(mut self) {
+        let gone = self.0.wait_for(|gone| *gone).await.is_ok();
+        match gone {
+            true => sleep(LAST_ANSWER).await,
+            false => std::future::pending().await,
+        }
+    }
+}
+
+/// The tasks that continue in the background after a request or guard was dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct BackgroundTasks(Arc<watch::Sender<usize>>);
+
+/// One of [`BackgroundTasks`], until it is dropped.
+pub(crate) struct TrackedTask(Arc<watch::Sender<usize>>);
+
+impl BackgroundTasks {
+    pub(crate) fn begin(&self) -> TrackedTask {
+        self.0.send_modify(|number| *number += 1);
+        TrackedTask(Arc::clone(&self.0))
+    }
+
+    /// Waits until no task continues in the background.
+    pub(crate) async fn done(&self) {
+        // The sender is here, so the channel is open.
+        let _ = self.0.subscribe().wait_for(|number| *number == 0).await;
+    }
+}
+
+impl Default for BackgroundTasks {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Drop for TrackedTask {
+    fn drop(&mut self) {
+        self.0.send_modify(|number| *number -= 1);
+    }
+}
 
 /// A future that continues in the background if it is dropped after its first poll and before its
 /// completion. Its output is dropped then.
@@ -19,6 +76,10 @@ pub(crate) struct BackgroundTask<T: 'static> {
     future: Option<BoxFuture<'static, T>>,
     /// The runtime in which it continues. `None` before the first poll, when nothing has started.
     runtime: Option<Handle>,
+    /// `None` if the future does not need to know.
+    is_dropped: Option<watch::Sender<bool>>,
+    /// Where it counts as long as it continues.
+    tasks: BackgroundTasks,
 }
 
 impl<T: 'static> BackgroundTask<T> {
@@ -26,7 +87,22 @@ impl<T: 'static> BackgroundTask<T> {
         Self {
             future: Some(future.boxed()),
             runtime: None,
+            is_dropped: None,
+            tasks: BackgroundTasks::default(),
         }
+    }
+
+    /// Creates a task from a future that knows its caller, and counts it among these tasks while it
+    /// continues in the background.
+    pub(crate) fn of_caller<F>(tasks: BackgroundTasks, future: impl FnOnce(Caller) -> F) -> Self
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (is_dropped, caller) = watch::channel(false);
+        let mut task = Self::new(future(Caller(caller)));
+        task.is_dropped = Some(is_dropped);
+        task.tasks = tasks;
+        task
     }
 }
 
@@ -36,6 +112,8 @@ pub(crate) fn run_in_background(runtime: &Handle, future: impl Future<Output = (
     let mut waiting = BackgroundTask {
         future: Some(future.boxed()),
         runtime: Handle::try_current().ok(),
+        is_dropped: None,
+        tasks: BackgroundTasks::default(),
     };
     runtime.spawn(async move {
         // From here on its timers belong to one runtime, so it can't be moved to another.
@@ -67,7 +145,15 @@ impl<T: 'static> Future for BackgroundTask<T> {
 impl<T: 'static> Drop for BackgroundTask<T> {
     fn drop(&mut self) {
         if let (Some(future), Some(runtime)) = (self.future.take(), self.runtime.take()) {
-            runtime.spawn(future.map(drop));
+            if let Some(is_dropped) = self.is_dropped.take() {
+                is_dropped.send_replace(true);
+            }
+            let tracked = self.tasks.begin();
+            runtime.spawn(async move {
+                // What the output leaves to other tasks begins before this one is done.
+                drop(future.await);
+                drop(tracked);
+            });
         }
     }
 }

@@ -314,7 +314,9 @@ impl Drop for LockGuard {
         self.held.term.end_local_claim();
         if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
+            let tracked = held.location.tasks.begin();
             run_in_background(&self.runtime, async move {
+                let _tracked = tracked;
                 let claim = held.claim.lock().await;
                 abandoned::vacate(&held.location, &claim).await;
             });
@@ -383,6 +385,16 @@ impl Renewable for Held {
 
     fn expire(&self) {
         self.term.expire();
+    }
+
+    async fn release_renewed(&self) {
+        if self.term.loss() != Some(LockLoss::Expired) {
+            return;
+        }
+        let claim = self.claim.lock().await;
+        if claim.renewals > 0 {
+            abandoned::vacate(&self.location, &claim).await;
+        }
     }
 }
 

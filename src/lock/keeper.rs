@@ -32,6 +32,10 @@ pub(crate) trait Renewable: Send + Sync + 'static {
 
     /// Marks the lock as expired, unless it was renewed at this moment.
     fn expire(&self);
+
+    /// Releases what the server may keep of a lock that has expired here: a renewal that was answered
+    /// too late, or not at all, may have prolonged its lease.
+    fn release_renewed(&self) -> impl Future<Output = ()> + Send;
 }
 
 pub(crate) async fn keep(held: Arc<impl Renewable>) {
@@ -66,6 +70,7 @@ pub(crate) async fn keep(held: Arc<impl Renewable>) {
             None => until,
         };
     }
+    held.release_renewed().await;
 }
 
 /// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
@@ -131,6 +136,8 @@ mod tests {
         fn expire(&self) {
             *self.until.lock().unwrap() = None;
         }
+
+        async fn release_renewed(&self) {}
     }
 
     #[tokio::test(start_paused = true)]

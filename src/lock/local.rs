@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{
     abandoned::Watchers,
     acquire::LockAttempt,
+    background::BackgroundTasks,
     layout::LockRows,
     lease::{MAX_LEASE, MIN_LEASE},
     location::LockLocation,
@@ -48,6 +49,8 @@ pub(crate) struct LocalLocks<A = LockAttempt> {
     refusals: Mutex<HashMap<Bytes, String>>,
     /// The locks that were released while other processes waited for them.
     releases: RecentReleases,
+    /// The tasks that continue after requests and guards were dropped.
+    pub(crate) tasks: BackgroundTasks,
     /// Releases the locks of attempts whose answer was lost.
     pub(crate) watchers: Watchers<A>,
 }
@@ -87,6 +90,7 @@ impl<A> LocalLocks<A> {
             held: KeyedLock::new(),
             refusals: Mutex::default(),
             releases: RecentReleases::default(),
+            tasks: BackgroundTasks::default(),
             watchers: Watchers::default(),
         })
     }
@@ -98,6 +102,7 @@ impl<A> LocalLocks<A> {
             rows,
             cells_live: self.cells_live,
             releases: self.releases.clone(),
+            tasks: self.tasks.clone(),
         }
     }
 

@@ -22,6 +22,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
+    background::{BackgroundTasks, Caller},
     clock::Moment,
     layout::{Columns, HELD, LockRows},
     owner::{HeldBy, Millis, Owner},
@@ -50,6 +51,8 @@ pub(super) struct LockLocation {
     pub(super) cells_live: Option<Duration>,
     /// The processes that were waiting when this process released locks.
     pub(super) releases: RecentReleases,
+    /// The tasks that continue after requests and guards of these locks were dropped.
+    pub(super) tasks: BackgroundTasks,
 }
 
 /// A change of one lock, or of several locks in one region, row by row.
@@ -62,6 +65,8 @@ pub(super) struct LockChange<'a> {
     /// Another read, after all other actions.
     pub(super) read_after: Option<Get>,
     pub(super) kind: CallKind,
+    /// If the caller is gone, nothing more is sent. `None` if the call is made in any case.
+    pub(super) caller: Option<&'a Caller>,
     pub(super) deadline: Instant,
     pub(super) locations: &'a [&'a LockLocation],
 }
@@ -286,6 +291,7 @@ impl LockLocation {
     ) -> Result<Vec<RowState>> {
         let change = LockChange {
             operation,
+            caller: None,
             actions,
             read_before: false,
             read_after: None,
@@ -310,7 +316,10 @@ impl LockLocation {
         let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(distinct);
         let how = AtOnce {
             operation: OPERATION,
-            guard: &Together(&[self]),
+            guard: &Together {
+                locations: &[self],
+                caller: None,
+            },
             max_bytes: MAX_RAW_BYTES,
             deadline,
         };
@@ -341,6 +350,7 @@ impl LockLocation {
     pub(super) async fn read(&self, deadline: Instant) -> Result<Vec<RowState>> {
         let change = LockChange {
             operation: "reading the lock",
+            caller: None,
             actions: Vec::new(),
             read_before: false,
             read_after: None,
@@ -378,7 +388,10 @@ impl LockChange<'_> {
             durability: first.table.durable(),
             kind: self.kind,
         };
-        let guard = Together(self.locations);
+        let guard = Together {
+            locations: self.locations,
+            caller: self.caller,
+        };
         let answers = first
             .table
             .multi_where(self.operation, &call, &guard, self.deadline)
@@ -412,8 +425,11 @@ impl LockChange<'_> {
     }
 }
 
-/// Passes a call only to a region that contains all rows.
-struct Together<'a>(&'a [&'a LockLocation]);
+/// Passes a call only to a region that contains all rows, and only as long as its caller wants it.
+struct Together<'a> {
+    locations: &'a [&'a LockLocation],
+    caller: Option<&'a Caller>,
+}
 
 impl RegionGuard for Together<'_> {
     fn check(&self, serving: ServingRegion<'_>) -> Verdict {
@@ -426,7 +442,11 @@ impl RegionGuard for Together<'_> {
             );
             ClientError::new(ClientErrorKind::PartitionCut, text)
         };
-        for location in self.0 {
+        if self.caller.is_some_and(Caller::is_gone) {
+            let text = "the request was dropped before it was sent";
+            return Verdict::Stop(ClientError::new(ClientErrorKind::DeadlineExceeded, text));
+        }
+        for location in self.locations {
             let rows = &location.rows.rows;
             let Some(outside) = rows.iter().find(|row| !contains(row)) else {
                 continue;

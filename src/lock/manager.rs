@@ -238,6 +238,17 @@ impl LockManager {
             .map_err(|error| location.in_context(&name, error))
     }
 
+    /// Waits until nothing continues in the background for requests and guards of this manager that
+    /// were dropped: they have left the queue, and released what they held. Locks, permits, readers,
+    /// writers and leaders are meant. It does not wait for calls whose answer was lost, for which a
+    /// task looks for two minutes.
+    ///
+    /// Await it before the runtime is shut down, with a timeout: a server that does not answer keeps
+    /// these tasks waiting until the leases expire.
+    pub async fn background_done(&self) {
+        self.local().tasks.done().await;
+    }
+
     /// Returns the table's name.
     #[must_use]
     pub fn table(&self) -> &TableName {

@@ -10,11 +10,12 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use hbase_client::{
     Mutation, Put,
-    low_level::{CallKind, Pauses, RegionAction},
+    low_level::{CallKind, Pauses, RegionAction, condition},
 };
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
+    layout::LockRows,
     location::{FENCING_TTL, LockChange, LockLocation},
     owner::LockToken,
     row_state::RowState,
@@ -51,6 +52,8 @@ pub(super) struct Waiter {
     since: Option<u64>,
     /// The slot of its ticket, and when that was written last.
     ticket: Option<(u8, Instant)>,
+    /// The value of its ticket, as it was written last.
+    value: Option<Bytes>,
     /// The tickets of the others, and when each was first read with its timestamp.
     others: Vec<(Ticket, Instant)>,
     /// How many of them are older. `None` before the first attempt.
@@ -73,6 +76,7 @@ impl Waiter {
             id: None,
             since: None,
             ticket: None,
+            value: None,
             others: Vec::new(),
             ahead: None,
             turn: None,
@@ -124,23 +128,35 @@ impl Waiter {
         }
     }
 
-    /// Returns the action that writes the ticket, if that is due and a slot is free.
+    /// Returns the action that writes the ticket, if that is due and a slot is free. It overwrites no
+    /// ticket of another process, which may have chosen the same slot or one that has expired.
     fn refresh(&mut self) -> Option<RegionAction> {
         let is_fresh = |(_, written): (u8, Instant)| written.elapsed() < REFRESH_AFTER;
         if self.ticket.is_some_and(is_fresh) || !self.location.rows.has_queue() {
             return None;
         }
-        let slot = match self.ticket {
-            Some((slot, _)) => slot,
-            None => self.free_slot()?,
+        let (slot, before) = match self.ticket {
+            Some((slot, _)) => (slot, self.value.take()),
+            None => (self.free_slot()?, None),
         };
         self.ticket = Some((slot, Instant::now()));
         let mut value = BytesMut::with_capacity(24);
         value.put_u64(self.since.unwrap_or(0));
         let token = || LockToken::unique(self.location.environment());
         value.put_u128(self.id.get_or_insert_with(token).bits());
-        let put = self.put(slot, value.freeze()).ttl(TICKET_TTL);
-        Some(RegionAction::Atomic(vec![put.into()]))
+        let value = value.freeze();
+        self.value = Some(value.clone());
+        let put = self.put(slot, value).ttl(TICKET_TTL);
+        Some(self.if_written(slot, before.as_ref(), put.into()))
+    }
+
+    /// Returns the action that changes a slot if it has this value, or is free if that is `None`.
+    fn if_written(&self, slot: u8, value: Option<&Bytes>, mutation: Mutation) -> RegionAction {
+        let LockRows { rows, family, .. } = &self.location.rows;
+        RegionAction::Conditional {
+            mutations: vec![mutation],
+            condition: condition::cell_equals(&rows[0], family, &column(slot), value),
+        }
     }
 
     /// Returns one of the first free slots at random: two processes that arrive together rarely
@@ -161,8 +177,7 @@ impl Waiter {
 
     fn put(&self, slot: u8, value: Bytes) -> Put {
         let rows = &self.location.rows;
-        let column = Bytes::copy_from_slice(&[COLUMN, slot]);
-        Put::new(rows.rows[0].clone()).cell(rows.family.clone(), column, value)
+        Put::new(rows.rows[0].clone()).cell(rows.family.clone(), column(slot), value)
     }
 
     /// Takes over the tickets in the lock's first row.
@@ -224,6 +239,7 @@ impl Waiter {
         let actions: Vec<_> = self.refresh().into_iter().collect();
         let change = LockChange {
             operation: "waiting for the lock",
+            caller: None,
             kind: match actions.is_empty() {
                 true => CallKind::Read,
                 false => CallKind::IdempotentWrite,
@@ -262,15 +278,24 @@ impl Waiter {
     }
 }
 
+fn column(slot: u8) -> Bytes {
+    Bytes::copy_from_slice(&[COLUMN, slot])
+}
+
 impl Drop for Waiter {
     /// Gives up the ticket in the background, so that it delays no other process.
     fn drop(&mut self) {
-        let (Some(give_up), Ok(runtime)) = (self.give_up(), Handle::try_current()) else {
+        let (Some((slot, _)), Some(give_up)) = (self.ticket, self.give_up()) else {
             return;
         };
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let actions = vec![self.if_written(slot, self.value.as_ref(), give_up)];
         let location = self.location.clone();
+        let tracked = location.tasks.begin();
         runtime.spawn(async move {
-            let actions = vec![RegionAction::Atomic(vec![give_up])];
+            let _tracked = tracked;
             let deadline = Instant::now() + TICKET_TTL;
             if let Err(error) = location.change("leaving the queue", actions, deadline).await {
                 tracing::debug!(%error, "cannot give up a ticket; it expires");

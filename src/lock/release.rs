@@ -84,6 +84,7 @@ impl LockLocation {
             let (actions, indexes) = self.give_back_actions(&row_leases, self.now().since(claim.answered));
             let change = LockChange {
                 operation: "releasing the lock",
+                caller: None,
                 actions,
                 read_before: false,
                 read_after: None,
@@ -287,6 +288,7 @@ impl LockLocation {
             }
             let change = LockChange {
                 operation: "taking the lock away",
+                caller: None,
                 actions,
                 read_before: false,
                 read_after: None,

@@ -153,6 +153,7 @@ impl LockLocation {
             let count = self.count(0).into_iter().collect();
             let change = LockChange {
                 operation: "reading the server's clock",
+                caller: None,
                 actions: vec![self.if_held(0, &row_leases[0], count)],
                 read_before: false,
                 read_after: None,

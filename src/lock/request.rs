@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use hbase_client::{Get, Row, Table, TableName, low_level::TableCalls};
+use hbase_client::{Effect, Get, Row, Table, TableName, low_level::TableCalls};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until, timeout_at},
@@ -27,7 +27,7 @@ use super::{
     term::Term,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{ClientErrorKind, Error, ErrorKind, Result},
     observe,
 };
 
@@ -141,8 +141,9 @@ impl LockRequest {
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves no lock behind: a lock that an attempt in flight wins is released in
-    /// the background.
+    /// A dropped future leaves no lock behind: nothing more is sent, a lock that a call in flight wins
+    /// is released in the background, and the process leaves the queue. Before the runtime is shut
+    /// down, await [`LockManager::background_done`](super::LockManager::background_done).
     pub async fn acquire(self) -> Result<LockGuard> {
         let table = self.table().name().clone();
         observe::acquisition("lock", &table, self.acquire_unobserved()).await
@@ -430,9 +431,15 @@ pub(super) async fn attempt(
     read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<RequestOutcome>, Option<Row>)> {
-    BackgroundTask::new(async move {
+    let tasks = requests.first().map(|request| request.local.tasks.clone());
+    BackgroundTask::of_caller(tasks.unwrap_or_default(), |caller| async move {
         let attempts: Vec<LockAttempt> = requests.iter().map(LockRequest::new_attempt).collect();
-        match acquire::attempt(&attempts, read_after, deadline).await {
+        let attempted = tokio::select! {
+            biased;
+            attempted = acquire::attempt(&attempts, read_after, &caller, deadline) => attempted,
+            () = caller.clone().gone_for_long() => Err(unanswered()),
+        };
+        match attempted {
             Ok((attempts, behind)) => {
                 let outcome = requests
                     .iter()
@@ -453,6 +460,15 @@ pub(super) async fn attempt(
         }
     })
     .await
+}
+
+/// Returns the error of an attempt whose caller is gone, and that may be applied.
+fn unanswered() -> Error {
+    let error = Error::new(
+        ClientErrorKind::DeadlineExceeded,
+        "the request was dropped, and its attempt was not answered",
+    );
+    error.with_effect(Effect::Unknown)
 }
 
 fn is_foreign(states: &[RowState]) -> bool {

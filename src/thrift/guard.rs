@@ -284,6 +284,16 @@ impl Renewable for Held {
     fn expire(&self) {
         self.term.expire();
     }
+
+    async fn release_renewed(&self) {
+        if self.term.loss() != Some(LockLoss::Expired) {
+            return;
+        }
+        let claim = self.claim.lock().await;
+        if claim.is_renewed() {
+            self.release.abandon(&claim).await;
+        }
+    }
 }
 
 impl fmt::Debug for ThriftLockGuard {

@@ -94,6 +94,11 @@ impl ThriftClaim {
         now() >= self.end
     }
 
+    /// Whether a renewal was sent.
+    pub(super) fn is_renewed(&self) -> bool {
+        self.sent > 0
+    }
+
     /// Whether the last confirmed lease has expired: cells that are gone may have expired with it.
     fn may_be_over(&self) -> bool {
         self.is_over() || now() >= self.since.after(self.held.ttl.into())

@@ -94,6 +94,28 @@ fn lives(pid: &str) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
 }
 
+/// Returns how many processes wait for the lock.
+fn waiting(table: &TestTable) -> u64 {
+    let seen = lock(table, "watch", "a", &["--for", "100ms"]);
+    seen.objects()[0]["waiting"].as_u64().unwrap()
+}
+
+#[rstest]
+fn signalled_waiter_leaves_the_queue_before_it_exits(#[values(Signal::TERM, Signal::INT)] signal: Signal) {
+    let table = lock_table("run_leaves");
+    let mut holder = Running::start(&table, &["--ttl", "1m"], FOREVER);
+    assert_eq!(holder.line(), "ready");
+    let waiter = Running::start(&table, &["--wait", "1m"], "echo never");
+    within("a waiter", || (waiting(&table) == 1).then_some(()));
+    waiter.signal(signal);
+    let ended = waiter.end();
+    assert_eq!((ended.code, &*ended.stdout), (1, ""));
+    // A ticket that is left would be there for three seconds.
+    assert_eq!(waiting(&table), 0);
+    holder.signal(Signal::TERM);
+    let _ = holder.end();
+}
+
 /// A script that runs until it is signalled.
 const FOREVER: &str = "echo ready; while :; do sleep 0.05; done";
 

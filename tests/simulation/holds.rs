@@ -1,7 +1,7 @@
 //! Locks that several owners contend for, and what only their holders may write.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     rc::Rc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -13,7 +13,7 @@ use hbase_txn::{
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
-    task::LocalSet,
+    task::{LocalSet, spawn_local},
     time::{Instant, sleep, timeout},
 };
 
@@ -64,34 +64,18 @@ struct Owner {
     locks: LockManager,
     data: Table,
     history: History,
-    /// The number of owners that have not ended.
-    owners: Rc<Cell<usize>>,
     has_java: bool,
     lease: Duration,
     rng: Rng,
 }
 
-/// A Java client that releases locks, whether it holds them or not: it deletes their rows at the
+/// Releases a lock a few times as a Java client does that may not hold it: deletes its row at the
 /// server's time, and so hides attempts of the same millisecond.
-struct Java {
-    rows: Table,
-    owners: Rc<Cell<usize>>,
-    rng: Rng,
-}
-
-impl Java {
-    async fn release(mut self) {
-        while self.owners.get() > 0 {
-            // Often in bursts: an attempt is hidden only in the same millisecond.
-            let pause = match self.rng.u8(..8) {
-                0 => self.rng.u64(..1_000),
-                _ => self.rng.u64(..3),
-            };
-            sleep(Duration::from_millis(pause)).await;
-            let lock = self.rng.usize(..LOCKS).min(self.rng.usize(..LOCKS));
-            // Failures are those of the faults.
-            let _ = self.rows.delete(Delete::new(lock_row(lock))).await;
-        }
+async fn release_as_java(rows: Table, lock: usize, mut rng: Rng) {
+    for _ in 0..4 {
+        sleep(Duration::from_micros(rng.u64(..2_000))).await;
+        // Failures are those of the faults.
+        let _ = rows.delete(Delete::new(lock_row(lock))).await;
     }
 }
 
@@ -118,15 +102,6 @@ pub(crate) async fn scenario(world: World) {
     let wall = plain.environment().wall_clock();
     let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
     let tasks = LocalSet::new();
-    let java = Java {
-        rows: data.clone(),
-        owners: Rc::new(Cell::new(OWNERS)),
-        rng: world.rng(99),
-    };
-    let owners = Rc::clone(&java.owners);
-    if has_java {
-        tasks.spawn_local(java.release());
-    }
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
         let locks = lock_options().farm("fra");
@@ -136,7 +111,6 @@ pub(crate) async fn scenario(world: World) {
             locks: locks.open(&connection, "locks").await.unwrap(),
             data: connection.table("locks").unwrap(),
             history: history.clone(),
-            owners: Rc::clone(&owners),
             has_java,
             lease,
             rng: world.rng(1 + number as u64),
@@ -172,6 +146,9 @@ impl Owner {
                 0 => Duration::from_micros(self.rng.u64(..50_000)),
                 _ => wait + Duration::from_secs(120),
             };
+            if self.has_java {
+                spawn_local(release_as_java(self.data.clone(), lock, self.rng.fork()));
+            }
             match timeout(patience, request.acquire()).await {
                 Ok(Ok(guard)) => self.hold(lock, guard).await,
                 // Refused, or failed because of faults.
@@ -179,7 +156,6 @@ impl Owner {
                 Err(_) => assert!(patience < Duration::from_secs(1), "a request does not end"),
             }
         }
-        self.owners.set(self.owners.get() - 1);
     }
 
     async fn hold(&mut self, lock: usize, guard: LockGuard) {

@@ -49,6 +49,7 @@ mod latch_waiting;
 mod latches;
 mod latches_in_partitions;
 mod lock_abandoned;
+mod lock_callers;
 mod lock_calls;
 mod lock_clocks;
 mod lock_fairness;

@@ -43,7 +43,8 @@
 //!   lock is poisoned.
 //! - **No lost wake-up.** A future that is dropped, or a thread whose deadline passes, leaves the
 //!   queue. If the key was handed to it at that moment, the key goes to the next waiter.
-//! - **No leftovers.** A key without a holder takes no memory.
+//! - **No leftovers.** A key without a holder has no entry. The table of a shard keeps the room of its
+//!   largest number of keys until none of its keys is held.
 //! - **Monotonic deadlines.** Setting the clock has no effect on waits. A deadline that has passed
 //!   means "don't wait".
 //!

@@ -1,6 +1,6 @@
 //! A request for a lock, or for permits or a leadership.
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{cell::OnceCell, future::Future, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
@@ -21,9 +21,9 @@ use crate::{
     values::{self, Ranged},
 };
 
-/// The time that a command stopped by a signal waits for the end of an attempt. A lock that the
-/// attempt acquires is released.
-const LAST_ATTEMPT: Duration = Duration::from_secs(1);
+/// The time that a command stopped by a signal has for leaving the queue and for the answer to an
+/// attempt. A lock that the attempt acquires is released.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// A request for a lock.
 #[derive(Debug, Args)]
@@ -107,13 +107,15 @@ impl Asked {
             lease: self.lease()?,
             wait,
         };
-        unless_signalled(signals, async {
+        let opened = OnceCell::new();
+        unless_signalled(signals, &opened, async {
             let connection = global.connect().await?;
             let mut options = self.which.options();
             if let Some(holder) = &self.holder {
                 options = options.holder(holder.clone());
             }
             let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
+            let _ = opened.set(locks.clone());
             ask(locks, terms).await.map_err(|error| match error.kind() {
                 ErrorKind::LockUnavailable => Failure::Library(error.with_hint(format!(
                     "to see who holds it, run hbase-txn {group} show {} {}",
@@ -173,17 +175,17 @@ impl MissingTable {
 /// Returns the lock, unless a terminating signal arrives first.
 async fn unless_signalled(
     signals: &mut Signals,
+    opened: &OnceCell<LockManager>,
     acquiring: impl Future<Output = Result<LockGuard, Failure>>,
 ) -> Result<LockGuard, Failure> {
-    let mut acquiring = pin!(acquiring);
+    // The request is dropped, and leaves the queue.
     tokio::select! {
         biased;
-        guard = &mut acquiring => return guard,
+        guard = acquiring => return guard,
         () = signals.ending() => {}
     }
-    // Without an answer in time, a lock that the attempt acquires expires with its lease.
-    if let Ok(Ok(guard)) = timeout(LAST_ATTEMPT, acquiring).await {
-        let _ = timeout(LAST_ATTEMPT, guard.release()).await;
+    if let Some(locks) = opened.get() {
+        let _ = timeout(LEAVING, locks.background_done()).await;
     }
     Err(Failure::Interrupted)
 }
