@@ -4,6 +4,8 @@ use std::fmt;
 
 use hbase_client::{BytesBinary, low_level::TableCalls};
 
+use tokio::time::Instant;
+
 use super::contest::{Contender, ContestOutcome, Times, Waiting, compete, lease_options, wait_option};
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -172,7 +174,8 @@ impl ReadWriteRequest {
     /// Acquires the lock, for reading or writing.
     ///
     /// A writer takes its place first, which excludes new readers, and then waits until the current
-    /// readers have released the lock. If its wait is over or its future is dropped before that, it
+    /// readers have released the lock. The lease begins when they have. Until then the place has a
+    /// lease of about three seconds, which is renewed. If its wait is over or its future is dropped before that, it
     /// gives up the place. So even an attempt that does not wait may exclude readers for a moment.
     ///
     /// # Errors
@@ -235,12 +238,33 @@ impl ReadWriteRequest {
             return Ok(ContestOutcome::Full);
         }
         let slots = [WRITER.to_owned()];
-        let (guard, behind) = self.row.attempt(&self.request, &slots, times.deadline).await?;
+        if !seen.as_ref().is_some_and(has_readers) {
+            let (guard, behind) = self.row.attempt(&self.request, &slots, times.deadline).await?;
+            let behind = seen.insert(behind);
+            let Some(guard) = guard else {
+                return Ok(ContestOutcome::Full);
+            };
+            if !has_readers(behind) {
+                // The lease begins about now.
+                return Ok(match keep(&guard).await? {
+                    true => ContestOutcome::Won(guard),
+                    false => ContestOutcome::Again,
+                });
+            }
+            let _ = guard.release().await?;
+            // The error names the readers.
+            behind.held.remove(WRITER);
+            if Instant::now() >= times.until {
+                return Ok(ContestOutcome::Full);
+            }
+        }
+        let place = self.request.for_place();
+        let (guard, behind) = self.row.attempt(&place, &slots, times.deadline).await?;
         let behind = seen.insert(behind);
         let Some(guard) = guard else {
             return Ok(ContestOutcome::Full);
         };
-        let mut waiting = Waiting::new(times.until, self.request.longest_pause());
+        let mut waiting = Waiting::new(times.until, place.longest_pause());
         while has_readers(behind) {
             if !waiting.goes_on().await {
                 let _ = guard.release().await?;
@@ -257,10 +281,9 @@ impl ReadWriteRequest {
                 return Ok(ContestOutcome::Again);
             }
         }
-        // The lease begins about now.
-        Ok(match keep(&guard).await? {
-            true => ContestOutcome::Won(guard),
-            false => ContestOutcome::Again,
+        Ok(match guard.for_lease_of(&self.request).await? {
+            Some(guard) => ContestOutcome::Won(guard),
+            None => ContestOutcome::Again,
         })
     }
 }

@@ -21,6 +21,7 @@ use super::{
     location::LockLocation,
     owner::LockToken,
     renew::{Renewal, attempt_timeout},
+    request::LockRequest,
     state::LockLoss,
     term::Term,
 };
@@ -138,6 +139,33 @@ impl LockGuard {
             true => self.renew().await,
             false => Ok(()),
         }
+    }
+
+    /// Renews the hold for the lease of this request, and returns a guard for that. `None` if it is
+    /// lost, or its lease would be over already.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the call. The hold is released in the background then.
+    pub(crate) async fn for_lease_of(self, request: &LockRequest) -> Result<Option<Self>> {
+        self.keeper.abort();
+        let deadline = Instant::now() + self.remaining();
+        let mut claim = self.held.lock_claim(deadline).await?;
+        if self.held.term.loss().is_some() {
+            return Ok(None);
+        }
+        let location = &self.held.location;
+        let until = match location.renew(&mut claim, request.lease, deadline).await? {
+            Renewal::Held(until) => until,
+            Renewal::Lost(_) => return Ok(None),
+        };
+        let clock = self.held.term.clock().clone();
+        let term = Term::ending(clock, until, request.lease, request.margin(), request.renewed);
+        let guard = Self::new(self.held.name.clone(), location.clone(), claim.clone(), term);
+        drop(claim);
+        // The other guard releases the hold from now on.
+        self.held.term.detach();
+        Ok(guard.is_held().then_some(guard))
     }
 
     /// Stops the renewals in the background.

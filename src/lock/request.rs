@@ -25,6 +25,7 @@ use super::{
     row_state::{Occupant, RowState},
     state::refusal,
     term::Term,
+    ticket::TICKET_TTL,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -336,6 +337,18 @@ impl LockRequest {
             location: self.location.clone(),
             held: self.held(),
             ticket: self.ticket.clone(),
+        }
+    }
+
+    /// Returns the request for a place that is held until the lock itself is available: its lease is
+    /// short and renewed, so that the place of a process that dies blocks others only for a moment.
+    pub(crate) fn for_place(&self) -> Self {
+        let margin = self.margin();
+        Self {
+            lease: self.lease.min(TICKET_TTL + margin),
+            margin: Some(margin),
+            renewed: true,
+            ..self.clone()
         }
     }
 

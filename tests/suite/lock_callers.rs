@@ -8,7 +8,7 @@ use futures::StreamExt;
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
     Connection, Level,
-    coordination::Election,
+    coordination::{Election, ReadWriteLock},
     lock::{LockEventKind, LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::{
@@ -78,6 +78,60 @@ fn background_is_done_when_a_dropped_waiter_has_left_the_queue() {
         drop(guard);
         timeout(Duration::from_secs(1), first.background_done()).await?;
         assert!(second.lock(Level::Dc, "x")?.try_acquire().await?.is_some());
+        Ok(())
+    });
+}
+
+/// No request of the writer arrives any more, as if its process had died.
+#[test]
+fn writer_that_died_while_it_waited_blocks_readers_for_seconds() {
+    FakeHBase::run(async |hbase| {
+        let [reading, writing, late] = [1, 2, 3].map(|process| open(hbase, process));
+        let lock = |locks: &LockManager| ReadWriteLock::new(locks, Level::Dc, "schema");
+        let reader = lock(&reading.await?)?.read().ttl(2 * HOUR).acquire().await?;
+        let (writing, late) = (writing.await?, lock(&late.await?)?);
+        let write = lock(&writing)?.write().ttl(2 * HOUR).wait(2 * HOUR).acquire();
+        tokio::pin!(write);
+        assert!(timeout(Duration::from_secs(30), &mut write).await.is_err());
+        assert!(late.show().await?.writer.is_some());
+        assert!(
+            late.read().try_acquire().await?.is_none(),
+            "a waiting writer comes first"
+        );
+        hbase.fault(Call::Any.by("process-2").lose_request());
+        let began = Instant::now();
+        let second = late.read().wait(HOUR).acquire().await?;
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(reader.is_held() && second.is_held());
+        Ok(())
+    });
+}
+
+#[test]
+fn writer_that_waited_has_its_own_lease() {
+    FakeHBase::run(async |hbase| {
+        let (reading, writing) = (open(hbase, 1).await?, open(hbase, 2).await?);
+        let lock = |locks: &LockManager| ReadWriteLock::new(locks, Level::Dc, "schema");
+        let reader = lock(&reading)?.read().ttl(HOUR).acquire().await?;
+        let write = lock(&writing)?.write().ttl(HOUR).wait(HOUR).acquire();
+        let release = async {
+            sleep(Duration::from_secs(60)).await;
+            reader.release().await
+        };
+        let (writer, released) = tokio::join!(write, release);
+        assert!(released?.is_released());
+        let writer = writer?;
+        assert!(
+            writer.remaining() > HOUR - Duration::from_secs(5),
+            "{:?}",
+            writer.remaining()
+        );
+        let shown = lock(&reading)?.show().await?.writer.unwrap();
+        assert_eq!(shown.token, Some(writer.token()));
+        sleep(HOUR / 2).await;
+        assert!(lock(&reading)?.read().try_acquire().await?.is_none());
+        assert!(writer.release().await?.is_released());
+        assert!(lock(&reading)?.read().try_acquire().await?.is_some());
         Ok(())
     });
 }
