@@ -9,7 +9,8 @@
 //! `lost_answers`; their outcomes are kept in `target/chaos` if it fails. `CHAOS_CYCLES` is the number
 //! of acquisitions by the spinning owners of `locks` (50,000 in the short form, 1,000,000 in the long)
 //! and of `coordination` (1,500 and 200,000), of count-downs and arrivals of `latches` (3,000 and
-//! 100,000), and of generations of `barriers` (60 and 10,000).
+//! 100,000), and of generations of `barriers` (60 and 10,000). `CHAOS_OPERATIONS` is the number of
+//! operations of `histories` (4,000 and 200,000).
 //!
 //! Code checks the claims of a test: every commit's outcome is recorded, and compared with a later
 //! scan of the whole table (`history`).
@@ -25,6 +26,7 @@ mod cluster;
 mod coordination;
 mod corners;
 mod fault_proxy;
+mod histories;
 mod history;
 #[path = "../holds/mod.rs"]
 mod holds;
@@ -32,6 +34,9 @@ mod killed_master;
 mod killed_server;
 mod latches;
 mod leaks;
+#[allow(dead_code, reason = "the simulation uses the rest")]
+#[path = "../linearizable/mod.rs"]
+mod linearizable;
 mod locks;
 mod lost_answers;
 mod meta_replicas;

@@ -40,6 +40,11 @@ impl Settings {
         from_env("CHAOS_CYCLES").unwrap_or_else(|| if is_long() { long } else { short })
     }
 
+    /// Returns `CHAOS_OPERATIONS`, or the number for the present form.
+    pub(crate) fn operations(short: usize, long: usize) -> usize {
+        from_env("CHAOS_OPERATIONS").unwrap_or_else(|| if is_long() { long } else { short })
+    }
+
     /// Returns all of these in the long form, and one of them, by the seed, in the short form.
     pub(crate) fn variants<T: Copy, const N: usize>(&self, all: [T; N]) -> Vec<T> {
         match is_long() {

@@ -71,9 +71,9 @@ impl Shared {
     }
 
     /// Reads a partition after its last operation. The snapshot must succeed.
-    pub(crate) async fn read_all(&self, partition: &str) {
+    pub(crate) async fn read_all(&self, table: &PartitionedTable, partition: &str) {
         let called = self.log.tick();
-        let snapshot = self.clients[0].0.snapshot(partition.to_owned()).await.unwrap();
+        let snapshot = table.snapshot(partition.to_owned()).await.unwrap();
         let read = Read {
             scope: String::new(),
             found: found(partition, snapshot.rows()),

@@ -39,6 +39,8 @@ type Operation struct {
 	Reads   []Read      `json:"reads,omitempty"`
 	If      []Condition `json:"if,omitempty"`
 	Do      []Mutation  `json:"do,omitempty"`
+	// relaxed is set when a reduction has found that it does not matter when this happened.
+	relaxed bool
 	// Results are the values of cells right after the operation.
 	Results map[string]string `json:"results,omitempty"`
 }
@@ -155,9 +157,12 @@ func (c *Condition) holds(value string, present bool) (bool, error) {
 
 // String describes the operation in one line.
 func (o *Operation) String() string {
-	end := "open"
+	end, outcome := "open", o.Outcome
 	if o.returned() != forever {
 		end = fmt.Sprint(o.returned())
+	}
+	if o.relaxed {
+		outcome = "at any moment"
 	}
 	var parts []string
 	for _, read := range o.Reads {
@@ -179,7 +184,7 @@ func (o *Operation) String() string {
 	if len(o.Results) > 0 {
 		parts = append(parts, "results "+cells(o.Results))
 	}
-	return fmt.Sprintf("%6d..%-6s client %d, %s: %s: %s", o.Call, end, o.Client, o.What, strings.Join(parts, "; "), o.Outcome)
+	return fmt.Sprintf("%6d..%-6s client %d, %s: %s: %s", o.Call, end, o.Client, o.What, strings.Join(parts, "; "), outcome)
 }
 
 func scopeName(scope string) string {

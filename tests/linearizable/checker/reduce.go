@@ -49,6 +49,7 @@ func reduce(history []Operation, deadline time.Time) []Operation {
 			relaxed := append([]Operation(nil), history...)
 			relaxed[at].Outcome = unknown
 			relaxed[at].Results = nil
+			relaxed[at].relaxed = true
 			attempt(relaxed)
 		}
 		// An open operation explains nothing if what is left never names what it leaves.
