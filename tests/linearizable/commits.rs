@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Outcome as Ended, PartitionedTable, Settled, Transaction, TransactionId};
+use hbase_txn::{
+    Mutation, Outcome as Ended, PartitionedTable, Recorded, Settled, Transaction, TransactionId,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -23,6 +25,8 @@ pub(super) struct Work {
     guarded: bool,
     recorded: bool,
     id: Option<TransactionId>,
+    /// Whether the partition is named by a row.
+    by_row: bool,
 }
 
 /// What is known of a transaction so far.
@@ -57,17 +61,26 @@ impl Work {
             guards,
             guarded,
             recorded,
+            by_row: rng.bool(),
             id: has_id.then(|| TransactionId::new(task.name.clone()).unwrap()),
         }
     }
 
     fn transaction(&self, table: &PartitionedTable, partition: &str) -> Transaction {
-        let mut transaction = table.transaction(partition.to_owned());
+        let mut transaction = match self.steps.first() {
+            Some(step) if self.by_row => table.transaction_for_row(step.mutation.row().clone()),
+            _ => table.transaction(partition.to_owned()),
+        };
         for guard in &self.guards {
             transaction = transaction.condition(guard.condition.clone());
         }
         for step in &self.steps {
-            transaction = transaction.add(step.mutation.clone());
+            transaction = match step.mutation.clone() {
+                Mutation::Put(put) => transaction.put(put),
+                Mutation::Delete(delete) => transaction.delete(delete),
+                Mutation::Increment(increment) => transaction.increment(increment),
+                Mutation::Append(append) => transaction.append(append),
+            };
         }
         if self.guarded {
             transaction = transaction.guard_timestamps();
@@ -131,10 +144,19 @@ impl Task<'_> {
 
     /// Commits a transaction again that was committed under its id: nothing happens.
     async fn commit_again(&mut self, work: &Work) {
-        if work.id.is_none() || self.rng.u8(..4) > 0 {
+        let Some(id) = &work.id else { return };
+        if self.rng.u8(..4) > 0 {
             return;
         }
         self.client = self.rng.usize(..self.shared.clients.len());
+        if let Ok(recorded) = self.table().outcome(self.partition.clone(), id).await
+            && recorded != Recorded::Committed
+        {
+            self.shared.log.contradict(format!(
+                "{} in {} was committed, and its record says: {recorded:?}",
+                self.name, self.partition
+            ));
+        }
         let outcome = work.transaction(self.table(), &self.partition).commit().await;
         let is_right = match &outcome {
             Ended::Committed(committed) => committed.replayed,
@@ -156,7 +178,14 @@ impl Task<'_> {
         for (number, partition) in partitions.iter().enumerate() {
             let name = format!("{}.{number}", self.name);
             let steps = draw_steps(partition, &name, &[], &mut self.rng);
-            batch.extend(steps.iter().map(|step| step.mutation.clone()));
+            for step in &steps {
+                batch = match step.mutation.clone() {
+                    Mutation::Put(put) => batch.put(put),
+                    Mutation::Delete(delete) => batch.delete(delete),
+                    Mutation::Increment(increment) => batch.increment(increment),
+                    Mutation::Append(append) => batch.append(append),
+                };
+            }
             groups.push((partition, steps));
         }
         let (patience, is_dropped) = self.patience();

@@ -4,7 +4,7 @@ use hbase_txn::{Get, Mutation, Put, Scan};
 use tokio::time::timeout;
 
 use super::{
-    history::{Found, Operation, Outcome, Read, found},
+    history::{Check, Found, Operation, Outcome, Read, found},
     program::{FAMILIES, Place, ROWS, add, draw_guard, put},
     runner::Task,
     updates::reads_of_rows,
@@ -122,6 +122,77 @@ impl Task<'_> {
             results,
         };
         self.shared.log.note(&self.partition, operation);
+    }
+
+    /// Reads whether cells exist, each at a moment of its own.
+    pub(super) async fn exist(&mut self) {
+        let places: Vec<Place> = (0..self.rng.usize(1..4))
+            .map(|_| Place::draw(&mut self.rng))
+            .collect();
+        let get = |place: &Place| {
+            Get::new(format!("{}{}", self.partition, place.row)).column(place.family, place.qualifier)
+        };
+        let table = self.table().table().clone();
+        let called = self.shared.log.tick();
+        let answer = match &places[..] {
+            [place] => table.exists(get(place)).await.map(|exists| vec![exists]),
+            places => {
+                table
+                    .exists_many(places.iter().map(get).collect::<Vec<_>>())
+                    .await
+            }
+        };
+        let returned = self.shared.log.tick();
+        for (place, exists) in places.iter().zip(answer.into_iter().flatten()) {
+            let mut operation = Operation::read(self.client, called, returned, "exists", Vec::new());
+            operation.checks.push(Check {
+                cell: place.name(),
+                is: if exists { "present" } else { "absent" },
+                value: String::new(),
+            });
+            self.shared.log.note(&self.partition, operation);
+        }
+    }
+
+    /// Changes several rows, each on a condition and at a moment of its own.
+    pub(super) async fn write_rows(&mut self) {
+        let seen = self.shared.seen(&self.partition);
+        let mut changes = Vec::new();
+        for row in 0..ROWS {
+            let rng = &mut self.rng;
+            if rng.bool() {
+                let place = Place::in_row(&format!("r{row}"), rng);
+                let guard = draw_guard(&self.partition, &place, &seen, rng);
+                let step = put(&self.partition, &format!("{}.{row}", self.name), &place, rng);
+                changes.push((guard, step));
+            }
+        }
+        let table = self.table().table().clone();
+        let sent = changes.iter();
+        let sent = sent.map(|(guard, step)| (guard.condition.clone(), vec![step.mutation.clone()]));
+        let called = self.shared.log.tick();
+        let results = table.check_and_mutate_many(sent.collect::<Vec<_>>()).await;
+        let returned = self.shared.log.tick();
+        for ((guard, step), result) in changes.into_iter().zip(results) {
+            let outcome = match result {
+                Ok(result) if result.success => Outcome::Committed,
+                Ok(_) => Outcome::Rejected,
+                Err(error) if error.is_outcome_unknown() => Outcome::Unknown,
+                Err(_) => continue,
+            };
+            let operation = Operation {
+                client: self.client,
+                called,
+                returned,
+                what: format!("check_and_mutate_many {}", self.name),
+                outcome,
+                reads: Vec::new(),
+                checks: vec![guard.check],
+                changes: vec![step.change],
+                results: Found::new(),
+            };
+            self.shared.log.note(&self.partition, operation);
+        }
     }
 
     /// Scans the partition: each row is read at a moment of its own.

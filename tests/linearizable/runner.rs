@@ -113,7 +113,7 @@ impl Task<'_> {
 
     async fn perform(&mut self, partitions: &[String], streams: &mut Streams) {
         let is_blind = self.shared.mix.blind;
-        match self.rng.u8(..24) {
+        match self.rng.u8(..26) {
             0..9 => self.commit().await,
             9..13 => self.update().await,
             13..15 => self.snapshot().await,
@@ -121,10 +121,12 @@ impl Task<'_> {
             16 => self.get_cell().await,
             17 => self.scan().await,
             18 => self.get_many().await,
-            19..21 if is_blind => self.write_row().await,
-            21 if is_blind => self.add().await,
-            22 if is_blind => self.batch(partitions).await,
-            23 if is_blind => self.write_in_order(streams).await,
+            19 => self.exist().await,
+            20..22 if is_blind => self.write_row().await,
+            22 if is_blind => self.add().await,
+            23 if is_blind => self.batch(partitions).await,
+            24 if is_blind => self.write_in_order(streams).await,
+            25 if is_blind => self.write_rows().await,
             _ => self.commit().await,
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hbase_txn::{Get, Mutation, Writer, WriterOptions};
 
 use super::{
-    history::{Change, Found, Operation, Outcome, Read, found_in},
+    history::{Found, Operation, Outcome, Read, found_in},
     program::{FAMILIES, Place, Step, delete, put},
     runner::Task,
 };
@@ -143,12 +143,5 @@ impl Task<'_> {
             let read = Operation::read(client, called, returned, "get", vec![read]);
             self.shared.log.note(history, read);
         }
-    }
-}
-
-impl Change {
-    /// Returns whether it is a delete.
-    pub(crate) fn is_delete(&self) -> bool {
-        matches!(self, Self::Delete { .. })
     }
 }

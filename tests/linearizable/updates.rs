@@ -3,13 +3,13 @@
 use std::{ops::Range, sync::Mutex};
 
 use fastrand::Rng;
-use hbase_txn::{Error, TransactionId, UpdateOptions, UpdateView, Updated};
+use hbase_txn::{Error, ErrorKind, Mutation, TransactionId, UpdateOptions, UpdateView, Updated};
 use tokio::time::{sleep, timeout};
 
 use super::{
     commits::{Known, SETTLED_AFTER},
-    history::{Found, Log, Operation, Outcome, Read, found, text},
-    program::{Place, ROWS, Step, add, delete, draw_pause, put},
+    history::{Check, Found, Log, Operation, Outcome, Read, found, text},
+    program::{Place, ROWS, Step, add, delete, draw_guard, draw_pause, put},
     runner::Task,
 };
 
@@ -21,6 +21,7 @@ struct Attempt {
     reads: Vec<Read>,
     /// Reads of rows, whose new columns are not noticed without versions of partitions.
     more_reads: Vec<Read>,
+    checks: Vec<Check>,
     steps: Vec<Step>,
 }
 
@@ -42,6 +43,7 @@ struct Choices<'c> {
     partition: &'c str,
     versioned: bool,
     seed: u64,
+    seen: Found,
     log: &'c Log,
 }
 
@@ -51,6 +53,7 @@ impl Choices<'_> {
             at: self.log.tick(),
             reads: Vec::new(),
             more_reads: Vec::new(),
+            checks: Vec::new(),
             steps: Vec::new(),
         };
         match self.read_and_write(view, name, &mut attempt) {
@@ -94,8 +97,18 @@ impl Choices<'_> {
                 2..4 => add(self.partition, &value, &place, &mut rng),
                 _ => put(self.partition, &value, &place, &mut rng),
             };
-            view.add(step.mutation.clone())?;
+            match step.mutation.clone() {
+                Mutation::Put(put) => view.put(put)?,
+                Mutation::Delete(delete) => view.delete(delete)?,
+                Mutation::Increment(increment) => view.increment(increment)?,
+                Mutation::Append(append) => view.append(append)?,
+            };
             attempt.steps.push(step);
+        }
+        if rng.u8(..6) == 0 && !attempt.steps.is_empty() {
+            let guard = draw_guard(self.partition, &Place::draw(&mut rng), &self.seen, &mut rng);
+            view.condition(guard.condition)?;
+            attempt.checks.push(guard.check);
         }
         if rng.u8(..16) == 0 {
             return Err(Stop::ThoughtBetter);
@@ -105,8 +118,17 @@ impl Choices<'_> {
 
     fn read_cell(&self, view: &mut UpdateView<'_>, place: &Place) -> Result<Read, Stop> {
         let row = format!("{}{}", self.partition, place.row);
-        let value = view.value(row, place.family, place.qualifier)?;
-        let text = value.map(|value| (place.name(), text(place.qualifier.as_bytes(), value)));
+        let text = match place.is_counter() {
+            true => {
+                let number: Option<i64> = view.get(row, place.family, place.qualifier)?;
+                number.map(|number| number.to_string())
+            }
+            false => {
+                let value = view.value(row, place.family, place.qualifier)?;
+                value.map(|value| text(place.qualifier.as_bytes(), value))
+            }
+        };
+        let text = text.map(|text| (place.name(), text));
         Ok(Read {
             scope: place.name(),
             found: text.into_iter().collect(),
@@ -162,6 +184,7 @@ impl Task<'_> {
             partition: &self.partition,
             versioned: self.shared.mix.versioned,
             seed: self.rng.u64(..),
+            seen: self.shared.seen(&self.partition),
             log: &self.shared.log,
         };
         let name = self.name.clone();
@@ -193,10 +216,15 @@ impl Task<'_> {
             timeout(patience, table.update_with(partition, options, run)).await
         };
         let attempts = attempts.into_inner().unwrap();
+        let mut is_rejected = false;
         let mut known = match ended {
             Ok(Ok(Updated::Done { .. })) => Known::Committed,
             Ok(Ok(other)) => panic!("{name}: {other:?}"),
             Ok(Err(Stop::ThoughtBetter)) => Known::Failed,
+            Ok(Err(Stop::Failed(error))) if error.kind() == ErrorKind::ConditionNotMet => {
+                is_rejected = true;
+                Known::Failed
+            }
             Ok(Err(Stop::Failed(error))) if !error.is_outcome_unknown() => Known::Failed,
             Ok(Err(Stop::Failed(_))) => Known::Open,
             Err(_) => {
@@ -211,10 +239,15 @@ impl Task<'_> {
             known = self.settle(id).await;
         }
         let returned = self.shared.log.tick();
-        self.note_update(called, returned, attempts, &known);
+        let outcome = match known {
+            Known::Committed => Some(Outcome::Committed),
+            Known::Open => Some(Outcome::Unknown),
+            Known::Failed | Known::Settled => is_rejected.then_some(Outcome::Rejected),
+        };
+        self.note_update(called, returned, attempts, outcome);
     }
 
-    fn note_update(&self, called: i64, returned: i64, attempts: Vec<Attempt>, known: &Known) {
+    fn note_update(&self, called: i64, returned: i64, attempts: Vec<Attempt>, outcome: Option<Outcome>) {
         let mut before = called;
         let count = attempts.len();
         for (number, attempt) in attempts.into_iter().enumerate() {
@@ -228,11 +261,7 @@ impl Task<'_> {
             self.shared.log.note(&self.partition, read);
             before = attempt.at;
             let is_last = number + 1 == count;
-            let outcome = match known {
-                Known::Committed => Outcome::Committed,
-                Known::Open => Outcome::Unknown,
-                Known::Failed | Known::Settled => continue,
-            };
+            let Some(outcome) = outcome else { continue };
             if !is_last || attempt.steps.is_empty() {
                 continue;
             }
@@ -243,7 +272,7 @@ impl Task<'_> {
                 what: format!("update {}", self.name),
                 outcome,
                 reads: attempt.reads,
-                checks: Vec::new(),
+                checks: attempt.checks,
                 changes: attempt.steps.into_iter().map(|step| step.change).collect(),
                 results: Found::new(),
             };
