@@ -49,7 +49,7 @@ impl Work {
             .iter()
             .map(|place| draw_guard(&task.partition, place, &seen, rng));
         let guards: Vec<_> = guards.collect();
-        let steps = draw_steps(&task.partition, &task.name, &places, rng);
+        let steps = draw_steps(&task.shared.mix, &task.partition, &task.name, &places, rng);
         let guarded = rng.bool() || !task.shared.mix.blind && !are_covered(&steps, &guards);
         let (recorded, has_id) = match rng.u8(..5) {
             0 => (true, false),
@@ -177,7 +177,7 @@ impl Task<'_> {
         let mut groups = Vec::new();
         for (number, partition) in partitions.iter().enumerate() {
             let name = format!("{}.{number}", self.name);
-            let steps = draw_steps(partition, &name, &[], &mut self.rng);
+            let steps = draw_steps(&self.shared.mix, partition, &name, &[], &mut self.rng);
             for step in &steps {
                 batch = match step.mutation.clone() {
                     Mutation::Put(put) => batch.put(put),

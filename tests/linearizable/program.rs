@@ -1,6 +1,6 @@
 //! What the tasks do, drawn from random numbers.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use fastrand::Rng;
 use hbase_txn::{Append, Comparison, Condition, Delete, Increment, Mutation, Put};
@@ -14,18 +14,49 @@ pub(crate) const COUNTER: &str = "n";
 const COLUMNS: [(&str, &str); 5] = [("f", "a"), ("f", "b"), ("f", "n"), ("g", "a"), ("g", "n")];
 pub(crate) const ROWS: usize = 5;
 
+/// Leaves out kinds of operations, to find out which of them a violation needs: some of `deletes`,
+/// `blind`, `plain`, `batches`, `streams`, `updates` and `drops`, separated by commas.
+const WITHOUT: &str = "LINEARIZABLE_WITHOUT";
+
 /// What a program may do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
     /// Whether the partitions have versions, so that updates see phantoms.
     pub(crate) versioned: bool,
-    /// Whether a write may be blind: without a condition on its cell, a guard, or an update. Servers whose clocks
-    /// differ may stamp it lower than what it replaces, as they do with HBase's own puts.
-    pub(crate) blind: bool,
     /// The longest pause between two operations of a task, and within one.
     pub(crate) pause: Duration,
     /// One operation of this many is dropped before it ends.
     pub(crate) dropped: u32,
+    /// Whether transactions delete.
+    pub(crate) deletes: bool,
+    /// Whether a transaction may be blind: write a cell without a condition on it or a guard. A server whose clock
+    /// is behind that of another may stamp it lower than what it replaces, as it does with HBase's own puts.
+    pub(crate) blind: bool,
+    /// Whether single rows are written without transactions. Updates do not notice it if partitions
+    /// have versions.
+    pub(crate) plain: bool,
+    pub(crate) batches: bool,
+    pub(crate) streams: bool,
+    pub(crate) updates: bool,
+}
+
+impl Mix {
+    /// Creates a mix of all operations that are linearizable together.
+    pub(crate) fn new(versioned: bool, blind: bool, pause: Duration, dropped: u32) -> Self {
+        let without = env::var(WITHOUT).unwrap_or_default();
+        let has = |kind: &str| without.split(',').all(|other| other != kind);
+        Self {
+            versioned,
+            pause,
+            dropped: if has("drops") { dropped } else { u32::MAX },
+            deletes: has("deletes"),
+            blind: blind && has("blind"),
+            plain: blind && !versioned && has("plain"),
+            batches: blind && has("batches"),
+            streams: blind && has("streams"),
+            updates: has("updates"),
+        }
+    }
 }
 
 /// A cell of a partition.
@@ -76,7 +107,13 @@ pub(crate) struct Guard {
 }
 
 /// Draws the mutations of a transaction, with values that begin with this name.
-pub(crate) fn draw_steps(partition: &str, writer: &str, places: &[Place], rng: &mut Rng) -> Vec<Step> {
+pub(crate) fn draw_steps(
+    mix: &Mix,
+    partition: &str,
+    writer: &str,
+    places: &[Place],
+    rng: &mut Rng,
+) -> Vec<Step> {
     let mut steps = Vec::new();
     for number in 0..rng.usize(1..5) {
         let place = match rng.bool() {
@@ -84,19 +121,16 @@ pub(crate) fn draw_steps(partition: &str, writer: &str, places: &[Place], rng: &
             false => None,
         };
         let place = place.unwrap_or_else(|| Place::draw(rng));
-        steps.push(draw_step(partition, &format!("{writer}.{number}"), &place, rng));
+        let value = format!("{writer}.{number}");
+        steps.push(match rng.u8(..20) {
+            0..3 if mix.deletes => delete(partition, &place, 0),
+            3..5 if mix.deletes => delete(partition, &place, 1),
+            5..8 if mix.deletes => delete(partition, &place, 2),
+            0..14 => put(partition, &value, &place, rng),
+            _ => add(partition, &value, &place, rng),
+        });
     }
     steps
-}
-
-fn draw_step(partition: &str, value: &str, place: &Place, rng: &mut Rng) -> Step {
-    match rng.u8(..20) {
-        0..3 => delete(partition, place, 0),
-        3..5 => delete(partition, place, 1),
-        5..8 => delete(partition, place, 2),
-        8..14 => put(partition, value, place, rng),
-        _ => add(partition, value, place, rng),
-    }
 }
 
 /// A put of a value that no other operation puts.

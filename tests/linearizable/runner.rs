@@ -112,21 +112,21 @@ impl Task<'_> {
     }
 
     async fn perform(&mut self, partitions: &[String], streams: &mut Streams) {
-        let is_blind = self.shared.mix.blind;
+        let mix = self.shared.mix;
         match self.rng.u8(..26) {
             0..9 => self.commit().await,
-            9..13 => self.update().await,
+            9..13 if mix.updates => self.update().await,
             13..15 => self.snapshot().await,
             15 => self.get_row().await,
             16 => self.get_cell().await,
             17 => self.scan().await,
             18 => self.get_many().await,
             19 => self.exist().await,
-            20..22 if is_blind => self.write_row().await,
-            22 if is_blind => self.add().await,
-            23 if is_blind => self.batch(partitions).await,
-            24 if is_blind => self.write_in_order(streams).await,
-            25 if is_blind => self.write_rows().await,
+            20..22 if mix.plain => self.write_row().await,
+            22 if mix.plain => self.add().await,
+            23 if mix.batches => self.batch(partitions).await,
+            24 if mix.streams => self.write_in_order(streams).await,
+            25 if mix.plain => self.write_rows().await,
             _ => self.commit().await,
         }
     }

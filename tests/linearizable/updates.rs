@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     commits::{Known, SETTLED_AFTER},
     history::{Check, Found, Log, Operation, Outcome, Read, found, text},
-    program::{Place, ROWS, Step, add, delete, draw_guard, draw_pause, put},
+    program::{Mix, Place, ROWS, Step, add, delete, draw_guard, draw_pause, put},
     runner::Task,
 };
 
@@ -41,7 +41,7 @@ impl From<Error> for Stop {
 /// What the closure does. Each run makes the same choices.
 struct Choices<'c> {
     partition: &'c str,
-    versioned: bool,
+    mix: Mix,
     seed: u64,
     seen: Found,
     log: &'c Log,
@@ -81,7 +81,7 @@ impl Choices<'_> {
                 true => vec![self.read_row(view, first)?],
                 false => self.read_rows(view, first..rng.usize(first..=ROWS))?,
             };
-            match self.versioned {
+            match self.mix.versioned {
                 true => attempt.reads.extend(reads),
                 false => attempt.more_reads = reads,
             }
@@ -93,8 +93,8 @@ impl Choices<'_> {
             };
             let value = format!("{name}.{number}");
             let step = match rng.u8(..10) {
-                0..2 => delete(self.partition, &place, rng.u8(..3)),
-                2..4 => add(self.partition, &value, &place, &mut rng),
+                0..2 if self.mix.deletes => delete(self.partition, &place, rng.u8(..3)),
+                0..4 => add(self.partition, &value, &place, &mut rng),
                 _ => put(self.partition, &value, &place, &mut rng),
             };
             match step.mutation.clone() {
@@ -182,7 +182,7 @@ impl Task<'_> {
         let (patience, is_dropped) = self.patience();
         let choices = Choices {
             partition: &self.partition,
-            versioned: self.shared.mix.versioned,
+            mix: self.shared.mix,
             seed: self.rng.u64(..),
             seen: self.shared.seen(&self.partition),
             log: &self.shared.log,

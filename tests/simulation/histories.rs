@@ -50,12 +50,8 @@ async fn run(world: World, skew: i64, blind: bool) {
         let ahead = rng.i64(-skew..=skew);
         world.hbase().server(server).set_clock_ahead(ahead);
     }
-    let mix = Mix {
-        versioned: rng.bool(),
-        blind,
-        pause: Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap()),
-        dropped: 12,
-    };
+    let pause = Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap());
+    let mix = Mix::new(rng.bool(), blind, pause, 12);
     let versions = *rng.choice(&[1, 3]).unwrap();
     create(&plain, mix.versioned, versions).await;
     let mut clients = Vec::new();

@@ -19,6 +19,7 @@
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
+//! | `drawn` | every public method is drawn, or has a reason |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 //! | `single_changes` | one change of each object |
@@ -33,6 +34,7 @@ mod batches;
 mod bench;
 mod bulk;
 mod coordination;
+mod drawn;
 mod dropped;
 mod elections;
 mod histories;
