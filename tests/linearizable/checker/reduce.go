@@ -2,6 +2,8 @@ package main
 
 import (
 	"sort"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -68,7 +70,7 @@ func explains(operation *Operation, others []Operation) bool {
 			other := &others[at]
 			for _, read := range other.Reads {
 				for cell, value := range read.Found {
-					if mutation.Op != "delete" && cell == mutation.In && (mutation.Op != "put" || value == mutation.Value) {
+					if mutation.Op != "delete" && cell == mutation.In && derives(value, &mutation) {
 						return true
 					}
 				}
@@ -89,6 +91,17 @@ func explains(operation *Operation, others []Operation) bool {
 		}
 	}
 	return false
+}
+
+// derives reports whether a value may be what a mutation left, or what later increments or appends made of it.
+func derives(value string, mutation *Mutation) bool {
+	if _, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return true
+	}
+	if mutation.Op == "put" {
+		return strings.HasPrefix(value, mutation.Value)
+	}
+	return strings.Contains(value, mutation.Value)
 }
 
 // scopes returns all cells, then all rows.
