@@ -1,6 +1,14 @@
 //! Histories of drawn programs, which Porcupine checks.
 
-use std::{env, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    env, fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use hbase_fake::sim::World;
 use hbase_txn::{
@@ -32,6 +40,21 @@ const KEPT: &str = "LINEARIZABLE_HISTORIES";
 const SKEW: i64 = 15_000;
 /// Draws blind writes under skewed clocks too, which the library does not promise to be visible.
 const BLIND: &str = "LINEARIZABLE_BLIND";
+
+/// The operations and histories that this process has checked, and the histories that it could not
+/// decide.
+static CHECKED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Prints how much was checked.
+///
+/// # Panics
+///
+/// Panics if too little was decided.
+pub(crate) fn report() {
+    let [operations, histories, undecided] = [0, 1, 2].map(|kind| CHECKED[kind].load(Ordering::Relaxed));
+    println!("{operations} operations in {histories} histories, {undecided} of them undecided");
+    assert!(20 * undecided <= histories, "too few histories were decided");
+}
 
 /// Servers whose clocks agree.
 pub(crate) async fn with_steady_clocks(world: World) {
@@ -97,7 +120,10 @@ async fn run(world: World, skew: i64, blind: bool) {
     }
     let mut failures = shared.log.contradictions();
     for verdict in checker::check(&histories, CHECK) {
+        CHECKED[0].fetch_add(verdict.operations, Ordering::Relaxed);
+        CHECKED[1].fetch_add(1, Ordering::Relaxed);
         if verdict.is_legal.is_none() {
+            CHECKED[2].fetch_add(1, Ordering::Relaxed);
             println!(
                 "SIM_SEED={}: {} is undecided after {:.0} s",
                 world.seed(),

@@ -164,6 +164,7 @@ fn histories_are_linearizable() {
     Simulation::from_env("linearizable")
         .steady_clocks()
         .run(histories::with_steady_clocks);
+    histories::report();
 }
 
 #[test]
@@ -171,4 +172,5 @@ fn histories_are_linearizable_with_skewed_clocks() {
     Simulation::from_env("linearizable, skewed clocks")
         .steady_clocks()
         .run(histories::with_skewed_clocks);
+    histories::report();
 }

@@ -56,12 +56,12 @@ func main() {
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for at, name := range names {
 		running.Add(1)
-		go func() {
+		go func(at int, name string) {
 			defer running.Done()
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			verdicts[at] = judge(name, histories[name], *timeout, *html)
-		}()
+		}(at, name)
 	}
 	running.Wait()
 	output := json.NewEncoder(os.Stdout)

@@ -20,7 +20,17 @@ func isIllegal(history []Operation, timeout time.Duration) bool {
 // reduce returns a smaller illegal history: the shortest prefix, the fewest cells, the fewest operations. Each step only takes knowledge
 // away, so that the result shows a violation of the original.
 func reduce(history []Operation, deadline time.Time) []Operation {
-	timeLeft := func() time.Duration { return max(min(stepTimeout, time.Until(deadline)), time.Millisecond) }
+	timeLeft := func() time.Duration {
+		left := time.Until(deadline)
+		if left > stepTimeout {
+			return stepTimeout
+		}
+		if left < time.Millisecond {
+			// No time at all would be no limit.
+			return time.Millisecond
+		}
+		return left
+	}
 	attempt := func(smaller []Operation) bool {
 		if time.Now().Before(deadline) && isIllegal(smaller, timeLeft()) {
 			history = smaller
