@@ -395,13 +395,14 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Newest> {
         let (table, partition) = (self.table(), &prepared.group.partition);
-        let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+        let deletes = prepared.sequence.deletes();
+        let newest = read::newest_timestamps(table, partition, to_read.clone(), deletes, deadline).await?;
         let empty = newest.deleted_rows_without_cells();
         if empty.is_empty() || table.terms().replay_window.is_none() || prepared.is_one_mutation() {
             return Ok(newest);
         }
         deletions::put_placeholders(table, partition, empty, deadline).await?;
-        read::newest_timestamps(table, partition, to_read, deadline).await
+        read::newest_timestamps(table, partition, to_read, deletes, deadline).await
     }
 
     /// Sends an attempt together with others of its region. Returns `false` if a condition does not

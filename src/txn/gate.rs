@@ -174,17 +174,16 @@ impl<'a> Gate<'a> {
     fn too_early(&self, serving: ServingRegion<'_>, floor: u64) -> Option<MissingPrecondition> {
         let (table, server) = (self.table, serving.server);
         let now = table.servers().local_now();
-        let comparable = table.compares_clocks(&self.partitions[0]);
-        let of_region = match comparable {
-            true => table.floors().of(serving, now),
-            false => Some(0),
-        };
+        if !table.compares_clocks(&self.partitions[0]) {
+            return None;
+        }
+        let of_region = table.floors().of(serving, now);
         let floor = floor.max(of_region.unwrap_or(u64::MAX));
         if region_floor::was_long_ago(floor, now) {
             return None;
         }
         let clock = Needs {
-            clock: comparable,
+            clock: true,
             ..Needs::default()
         };
         if let Some(lacking) = table.servers().lacking(server, clock) {

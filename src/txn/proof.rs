@@ -25,6 +25,8 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 const CLOCK_TRIES: usize = 5;
 /// How old a comparison may be to tell whether a clock has passed a timestamp: clocks drift apart.
 const PRECISE: Duration = Duration::from_secs(1);
+/// The time in which a clock of milliseconds certainly moves on, with a timer of milliseconds.
+const TICK: Duration = Duration::from_millis(2);
 /// How long the cell that shows a server's time is kept.
 const CLOCK_TTL: Duration = Duration::from_secs(60);
 /// How long the rows of a test are kept.
@@ -83,8 +85,10 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
 
 /// Returns the latest timestamp in milliseconds since 1970 that is certainly in the past of the clock
 /// of a partition's server. Compares the clocks first unless that was done recently enough to tell
-/// whether the clock has passed this timestamp. Where clocks can't be compared, they are assumed to
-/// differ by up to a second.
+/// whether the clock has passed this timestamp, the newest that the server has just answered.
+///
+/// Where clocks can't be compared, they are assumed to differ by up to a second. A timestamp that
+/// could be the server's is then taken for it: its clock had reached it, and passes it in a moment.
 pub(super) async fn past_at(
     table: &ProvenTable,
     partition: &Partition,
@@ -92,20 +96,27 @@ pub(super) async fn past_at(
     timestamp: u64,
     deadline: Instant,
 ) -> Result<u64> {
+    let servers = table.servers();
+    let time = servers.time_at(server);
+    let is_recent = (time.earliest..=time.latest).contains(&timestamp);
     if table.compares_clocks(partition) {
-        let needed = match table.servers().time_at(server).past() < timestamp {
-            true => PRECISE,
-            false => Duration::MAX,
+        let needed = if time.past() < timestamp {
+            PRECISE
+        } else {
+            Duration::MAX
         };
-        if table.servers().clock_age(server).is_none_or(|age| age > needed) {
+        if servers.clock_age(server).is_none_or(|age| age > needed) {
             compare_clocks(table, partition, deadline).await?;
         }
+    } else if is_recent {
+        sleep_until(deadline.min(Instant::now() + TICK)).await;
+        return Ok(timestamp);
     }
-    Ok(table.servers().time_at(server).past())
+    Ok(servers.time_at(server).past())
 }
 
-/// Waits until the clock of a partition's server has passed a timestamp, or learns that it has. The
-/// caller checks again.
+/// Waits until the clock of a partition's server, which can be compared, has passed a timestamp, or
+/// learns that it has. The caller checks again.
 ///
 /// # Errors
 ///
@@ -120,7 +131,7 @@ pub(super) async fn let_clock_pass(
 ) -> Result<()> {
     let servers = table.servers();
     let is_stale = servers.clock_age(server).is_none_or(|age| age > PRECISE);
-    if is_stale && table.compares_clocks(partition) {
+    if is_stale {
         return compare_clocks(table, partition, deadline).await;
     }
     let behind = (timestamp + 1).saturating_sub(servers.time_at(server).earliest);

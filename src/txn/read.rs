@@ -207,7 +207,8 @@ impl<'a> Markers<'a> {
 }
 
 /// Reads the newest timestamp in each of these extents: of any version, and of any delete marker. A
-/// marker hides older puts, and other reads do not return it.
+/// marker hides older puts, and other reads do not return it. `deletes` is whether anything of it is
+/// to be deleted.
 ///
 /// # Errors
 ///
@@ -217,6 +218,7 @@ pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
     to_read: Vec<ToRead>,
+    deletes: bool,
     deadline: Instant,
 ) -> Result<Newest> {
     let extents: BTreeMap<Bytes, Extent> = to_read
@@ -271,7 +273,7 @@ pub(super) async fn newest_timestamps(
     };
     let mut rows: Vec<_> = by_row
         .iter_mut()
-        .filter(|(_, found)| is_ahead(found.newest, past))
+        .filter(|(_, found)| deletes && is_ahead(found.newest, past))
         .collect();
     if !rows.is_empty() {
         rows.sort_unstable_by_key(|(row, _)| *row);
