@@ -15,10 +15,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use super::Table;
-use crate::model::{Mutation, TableName};
+use crate::model::TableName;
 
 /// The pause between the answer to a delete and the next put of its row: a millisecond of the server.
 /// A clock that is being corrected runs up to 8.3 % slower (`maxslewrate` of chrony).
@@ -114,29 +113,6 @@ fn key(table: &TableName, row: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (table, row).hash(&mut hasher);
     hasher.finish()
-}
-
-impl Table {
-    /// Waits until the server stamps these mutations later than the acknowledged deletes of their rows.
-    pub(super) async fn wait_out_deletes<'m>(&self, mutations: impl IntoIterator<Item = &'m Mutation>) {
-        let stamped = mutations
-            .into_iter()
-            .filter(|mutation| !mutation.is_delete() && mutation.is_stamped_by_server());
-        let rows = stamped.map(|mutation| &**mutation.row());
-        let recent = &self.connection.shared.recent_deletes;
-        if let Some(end) = recent.end_of_pause(&self.name, rows) {
-            Box::pin(sleep_until(end)).await;
-        }
-    }
-
-    /// Records that these mutations were applied.
-    pub(super) fn record_deletes<'m>(&self, applied: impl IntoIterator<Item = &'m Mutation>) {
-        let deletes = applied
-            .into_iter()
-            .filter(|mutation| mutation.is_delete() && mutation.is_stamped_by_server());
-        let rows = deletes.map(|mutation| &**mutation.row());
-        self.connection.shared.recent_deletes.add(&self.name, rows);
-    }
 }
 
 #[cfg(test)]

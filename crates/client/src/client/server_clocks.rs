@@ -6,8 +6,7 @@
 //! the order of the writes. A write is reported as done when the server's clock has passed its
 //! timestamp, so what the server stamps afterwards is later.
 //!
-//! A server reports its time only by stamping a cell. A delete of a row that does not exist leaves a
-//! marker that readers don't see, and a raw scan reads its timestamp.
+//! The module of bulk writes compares the clocks, and uses the timestamps.
 
 use std::{
     collections::BTreeMap,
@@ -15,26 +14,14 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::{Table, lanes::Operation};
-use crate::{
-    cluster::RegionLocation,
-    model::{Delete, Mutation, Scan, ServerName},
-    rpc::{AttemptLimit, CallError, Recovery},
-};
+use crate::model::ServerName;
 
 /// How long a comparison is used.
 const MAX_AGE: Duration = Duration::from_secs(5);
-/// How long a comparison may take. The uncertainty of the clock is as large.
-const MAX_DURATION: Duration = Duration::from_secs(2);
 /// The assumed deviation of the rates of two clocks: one part of so many.
 const DRIFT: u32 = 1_000;
-/// The longest pause before a call because stamps are ahead of the clock.
-const MAX_PAUSE: Duration = Duration::from_millis(5);
-/// Follows a row of the caller in the name of the deleted row. A random number follows.
-const CLOCK_ROW: &[u8] = b"\0hbase-client.clock.";
 
 /// The clocks of the servers that a client writes to.
 #[derive(Debug, Default)]
@@ -50,10 +37,10 @@ struct ServerClock {
 
 /// A timestamp that a server gave between two times of the client.
 #[derive(Clone, Copy, Debug)]
-struct Comparison {
-    sent: Instant,
-    answered: Instant,
-    stamp: u64,
+pub(super) struct Comparison {
+    pub(super) sent: Instant,
+    pub(super) answered: Instant,
+    pub(super) stamp: u64,
 }
 
 impl Comparison {
@@ -79,7 +66,7 @@ impl ServerClocks {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, server: &ServerName, compared: Comparison) {
+    pub(super) fn add(&self, server: &ServerName, compared: Comparison) {
         let now = Instant::now();
         let mut servers = self.servers();
         // Servers that have restarted have other names.
@@ -96,7 +83,7 @@ impl ServerClocks {
 
     /// Returns the next timestamp of writes to a server, above this one, and how far it is ahead of the
     /// latest time that its clock may show. `None` if the clock was not compared recently.
-    fn next(&self, server: &ServerName, above: u64) -> Option<(u64, Duration)> {
+    pub(super) fn next(&self, server: &ServerName, above: u64) -> Option<(u64, Duration)> {
         let now = Instant::now();
         let mut servers = self.servers();
         let clock = servers.get_mut(server)?;
@@ -113,82 +100,6 @@ impl ServerClocks {
     pub(super) fn reaches(&self, server: &ServerName, stamp: u64) -> Instant {
         let clock = self.servers().get(server).copied();
         clock.map_or_else(Instant::now, |clock| clock.compared.reaches(stamp))
-    }
-}
-
-impl Table {
-    /// Returns a timestamp for writes of a region: later than all that its server has given and may
-    /// give before this call, and than `above`. Returns `None` if the clock of the server can't be
-    /// compared, because the user lacks a permission, for example.
-    ///
-    /// # Errors
-    ///
-    /// Returns the failure of a call that compares the clock. The writes were not sent.
-    pub(super) async fn stamp_for(
-        &self,
-        location: &RegionLocation,
-        row: &Bytes,
-        above: u64,
-    ) -> Result<Option<u64>, CallError> {
-        let clocks = &self.connection.shared.server_clocks;
-        loop {
-            if let Some((stamp, ahead)) = clocks.next(&location.server, above) {
-                if !ahead.is_zero() {
-                    sleep(ahead.min(MAX_PAUSE)).await;
-                }
-                return Ok(Some(stamp));
-            }
-            match self.compare_clock(location, row).await {
-                Ok(Some(compared)) => clocks.add(&location.server, compared),
-                Ok(None) => return Ok(None),
-                Err(failure) if failure.classify().recovery == Recovery::Fail => return Ok(None),
-                // Nothing of the writes was sent.
-                Err(CallError::Lost { cause, .. }) => return Err(CallError::Lost { sent: false, cause }),
-                Err(CallError::Timeout { waited, .. }) => {
-                    return Err(CallError::Timeout { waited, sent: false });
-                }
-                Err(failure) => return Err(failure),
-            }
-        }
-    }
-
-    async fn compare_clock(
-        &self,
-        location: &RegionLocation,
-        row: &Bytes,
-    ) -> Result<Option<Comparison>, CallError> {
-        let number = format!("{:016x}", self.connection.nonce());
-        let clock_row = Bytes::from([row, CLOCK_ROW, number.as_bytes()].concat());
-        let delete = Mutation::from(Delete::new(clock_row.clone()));
-        if delete.check(&self.limits()).is_err() || !location.region.contains(&clock_row) {
-            return Ok(None);
-        }
-        let shared = &self.connection.shared;
-        let sent = Instant::now();
-        let limit = AttemptLimit::new(sent + MAX_DURATION, true);
-        let (options, operation) = (&self.options.call, Operation::mutation(&delete));
-        shared.execute_alone(location, options, &operation, limit).await?;
-        let answered = Instant::now();
-        let behind = [&clock_row[..], &[0]].concat();
-        let scan = Scan::new().start_row(clock_row).stop_row(behind).raw();
-        let table = self.clone().with_operation_timeout(MAX_DURATION);
-        let read = async { table.scan(scan)?.next().await };
-        let markers = read.await.map_err(|error| match error.is_retryable() {
-            true => CallError::Timeout {
-                waited: sent.elapsed(),
-                sent: false,
-            },
-            false => CallError::BadAnswer(error.to_string().into()),
-        })?;
-        let stamps = markers
-            .iter()
-            .flat_map(|row| row.cells())
-            .map(|cell| cell.timestamp);
-        Ok(stamps.max().map(|stamp| Comparison {
-            sent,
-            answered,
-            stamp,
-        }))
     }
 }
 

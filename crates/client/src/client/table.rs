@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{Connection, ResultScanner, lanes, timeline::first_answer};
 use crate::{
@@ -372,6 +372,27 @@ impl Table {
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
+    }
+
+    /// Waits until the server stamps these mutations later than the acknowledged deletes of their rows.
+    pub(super) async fn wait_out_deletes<'m>(&self, mutations: impl IntoIterator<Item = &'m Mutation>) {
+        let stamped = mutations
+            .into_iter()
+            .filter(|mutation| !mutation.is_delete() && mutation.is_stamped_by_server());
+        let rows = stamped.map(|mutation| &**mutation.row());
+        let recent = &self.connection.shared.recent_deletes;
+        if let Some(end) = recent.end_of_pause(&self.name, rows) {
+            Box::pin(sleep_until(end)).await;
+        }
+    }
+
+    /// Records that these mutations were applied.
+    pub(super) fn record_deletes<'m>(&self, applied: impl IntoIterator<Item = &'m Mutation>) {
+        let deletes = applied
+            .into_iter()
+            .filter(|mutation| mutation.is_delete() && mutation.is_stamped_by_server());
+        let rows = deletes.map(|mutation| &**mutation.row());
+        self.connection.shared.recent_deletes.add(&self.name, rows);
     }
 
     /// Returns the limits that this client checks before sending.

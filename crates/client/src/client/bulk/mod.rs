@@ -8,6 +8,7 @@
 //! | `mutate_many` | a list of mutations, with one result each |
 //! | `ingest` | a stream of mutations that becomes a stream of their progress |
 //! | `writer` | a stream of mutations with bounded memory |
+//! | `stamps` | timestamps of mutations that may be sent again |
 //! | `watermark` | the number of mutations, from the first, that are done |
 //!
 //! The mutations of a region that share a call are one atomic action, as in the module of `lanes`:
@@ -22,6 +23,7 @@ mod ingest;
 mod load;
 mod mutate_many;
 mod queues;
+mod stamps;
 mod watermark;
 mod writer;
 
@@ -514,38 +516,6 @@ impl Table {
         let rows = deletes.map(|mutation| applied.row_bytes(mutation));
         let recent = &self.connection.shared.recent_deletes;
         recent.add(&self.name, rows);
-    }
-
-    /// Sets the timestamps of the client. A repeated attempt on the same server has that of the first
-    /// one, and has the same effect if both are applied.
-    async fn stamp(&self, parts: &mut [Placed<'_>]) -> Result<(), CallError> {
-        let mut stamped: Option<Option<u64>> = None;
-        for Placed { part, location, .. } in parts {
-            let Stamping::Client(last) = &part.stamping else {
-                continue;
-            };
-            let above = match last {
-                Some((server, _)) if *server == location.server => continue,
-                last => last.as_ref().map_or(0, |(_, stamp)| *stamp),
-            };
-            let stamp = match (stamped, part.mutations.mutations().first()) {
-                (Some(stamp), _) if stamp.is_none_or(|stamp| stamp > above) => stamp,
-                (_, Some(first)) => {
-                    self.stamp_for(location, &part.mutations.row(first), above)
-                        .await?
-                }
-                (_, None) => None,
-            };
-            stamped = Some(stamp);
-            part.stamping = match stamp {
-                Some(stamp) => Stamping::Client(Some((location.server.clone(), stamp))),
-                None => {
-                    part.attempts.repeat_only_if_unapplied();
-                    Stamping::Server
-                }
-            };
-        }
-        Ok(())
     }
 
     /// Sends the parts of one call.
