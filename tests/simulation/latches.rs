@@ -15,7 +15,7 @@ use hbase_txn::{
 };
 use tokio::{
     task::LocalSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::bench::connect;
@@ -131,7 +131,9 @@ impl Party {
         while self.rounds.get() > 0 {
             // It exists if an answer was lost.
             while self.latch.init(2, LIFE).await.is_err() && self.left().await.is_none() {}
+            let end = Instant::now() + 2 * PATIENCE;
             while self.left().await != Some(1) {
+                assert!(Instant::now() < end, "the other process does not arrive");
                 sleep(Duration::from_millis(50)).await;
             }
             self.arrive_and_wait().await;
