@@ -34,12 +34,13 @@ async fn write(table: &Table, row: &str, versions: &[&'static str]) {
 
 #[tokio::test]
 async fn a_change_is_made_exactly_when_its_condition_holds() {
-    const STATES: [(&str, &[&str]); 8] = [
+    const STATES: [(&str, &[&str]); 9] = [
         ("absent", &[]),
         ("empty", &[""]),
         ("smaller", &["a"]),
         ("equal", &["m"]),
         ("larger", &["z"]),
+        ("longer", &["m+"]),
         ("empty over equal", &["m", ""]),
         ("larger over equal", &["m", "z"]),
         ("equal over smaller", &["a", "m"]),
@@ -69,6 +70,10 @@ async fn a_change_is_made_exactly_when_its_condition_holds() {
             (compared(&row, Comparison::Greater), newest > GIVEN),
             (compared(&row, Comparison::GreaterOrEqual), newest >= GIVEN),
             (filtered(&row), is_present && newest != GIVEN),
+            (
+                Condition::begins_with(row.clone(), "f", "q", GIVEN),
+                newest.starts_with(GIVEN),
+            ),
         ];
         for (number, (condition, expected)) in cases.into_iter().enumerate() {
             let text = format!("{condition:?} where it is {state}");

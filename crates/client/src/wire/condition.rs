@@ -74,7 +74,8 @@ fn messages_of_check(condition: &Condition, cell_is_absent: bool) -> Vec<pb::Con
 ///
 /// In such a message an empty given value means "absent or empty" with every operator except
 /// `NOT_EQUAL`, with which it means the opposite; any other value is compared as at the endpoint.
-/// "Less" must not be true of an empty value, which requires a filter.
+/// "Less" must not be true of an empty value, which requires a filter. So does a prefix: servers take
+/// the bytes of any comparator for a whole value (`ProtobufUtil.toCheckAndMutate`).
 pub(crate) fn single_row_message(condition: &Condition) -> Option<pb::Condition> {
     let message = single_row_check(condition)?;
     Some(pb::Condition {
@@ -93,6 +94,20 @@ fn single_row_check(condition: &Condition) -> Option<pb::Condition> {
         } => {
             let comparator = Comparator::binary(value.clone());
             let filter = Filter::column_value(family.clone(), qualifier.clone(), *comparison, comparator);
+            let filtered = Condition {
+                check: Check::Matches(filter),
+                ..condition.clone()
+            };
+            condition_messages(&filtered, false).pop()
+        }
+        Check::BeginsWith {
+            family,
+            qualifier,
+            prefix,
+        } => {
+            let comparator = Comparator::prefix(prefix.clone());
+            let filter =
+                Filter::column_value(family.clone(), qualifier.clone(), Comparison::Equal, comparator);
             let filtered = Condition {
                 check: Check::Matches(filter),
                 ..condition.clone()
@@ -290,6 +305,12 @@ mod tests {
     fn condition_messages_of_a_single_row(#[case] condition: Condition, #[case] expected: Option<&str>) {
         let message = single_row_message(&condition);
         assert_eq!(message.as_ref().map(text).as_deref(), expected);
+    }
+
+    #[test]
+    fn prefix_of_a_single_row_is_a_filter() {
+        let message = single_row_message(&Condition::begins_with("r", "f", "q", "v")).unwrap();
+        assert!(message.filter.is_some() && message.comparator.is_none());
     }
 
     #[rstest]
