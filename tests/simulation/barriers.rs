@@ -15,7 +15,7 @@ use hbase_txn::{
 };
 use tokio::{
     task::LocalSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::bench::connect;
@@ -79,7 +79,12 @@ async fn open_named(connection: &Connection, name: &str) -> Barrier {
 /// they named has ended. They pass all generations together.
 async fn arrive_again(barrier: Barrier, number: usize, passed: Rc<RefCell<[u64; 2]>>, mut rng: Rng) {
     for generation in 1..=ROUNDS {
+        let end = Instant::now() + Duration::from_secs(600);
         loop {
+            assert!(
+                Instant::now() < end,
+                "p{number}: generation {generation} does not end"
+            );
             // Mostly too short for a call: a server that answers slowly needs more.
             let patience = match rng.u8(..4) {
                 0 => Duration::from_secs(20),
@@ -91,6 +96,7 @@ async fn arrive_again(barrier: Barrier, number: usize, passed: Rc<RefCell<[u64; 
                 sleep(Duration::from_millis(rng.u64(..20))).await;
                 continue;
             };
+            assert_eq!(arrival.generation(), generation, "p{number} named another one");
             match barrier.wait(&arrival, patience).await {
                 Ok(BarrierOutcome::Opened) => break,
                 Ok(BarrierOutcome::TimedOut) | Err(_) => sleep(Duration::from_millis(rng.u64(..20))).await,
