@@ -82,7 +82,7 @@ async fn histories_are_linearizable_under_any_fault() {
             versions: 3,
         },
     ]);
-    let operations = Settings::operations(4_000, 200_000) / variants.len();
+    let operations = Settings::operations(1_600, 200_000) / variants.len();
     for (number, variant) in variants.into_iter().enumerate() {
         let found = run(&cluster, &settings, number, variant, operations).await;
         println!("{TEST}: {variant:?}: {found:?}");
@@ -117,7 +117,10 @@ async fn run(
         clients.push((opened.unwrap().with_operation_timeout(DEADLINE), DEADLINE));
         connections.push(connection);
     }
-    let mix = Mix::new(variant.versioned, true, Duration::from_millis(200), 30);
+    let mix = Mix {
+        results: true,
+        ..Mix::new(variant.versioned, true, Duration::from_millis(200), 30)
+    };
     let injected = begin_faults(&proxy, settings.rng(100 + number as u64));
     let mut shuffler = Shuffler::new(&plain, table.name(), settings.rng(200 + number as u64));
     let mut found = Found::default();
@@ -210,13 +213,12 @@ async fn disturb(
     let region = shuffler.choose_region().await;
     // The region may be in transition.
     let _ = admin.flush_region(&region.region).await;
-    let every = if is_long() { 8 } else { 2 };
-    if round % every == 0 {
+    if !is_long() || round % 8 == 0 {
         let boundary = shuffler.rng.choice(partitions).unwrap().clone();
         shuffler.split_at(&boundary, PATIENCE).await;
     }
     shuffler.move_one().await;
-    if round % every == 1 {
+    if !is_long() || round % 8 == 1 {
         let server = shuffler.rng.u16(1..=3);
         cluster.kill(server).await;
         cluster.start(server).await;

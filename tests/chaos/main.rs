@@ -10,7 +10,7 @@
 //! of acquisitions by the spinning owners of `locks` (50,000 in the short form, 1,000,000 in the long)
 //! and of `coordination` (1,500 and 200,000), of count-downs and arrivals of `latches` (3,000 and
 //! 100,000), and of generations of `barriers` (60 and 10,000). `CHAOS_OPERATIONS` is the number of
-//! operations of `histories` (4,000 and 200,000).
+//! operations of `histories` (1,600 and 200,000).
 //!
 //! Code checks the claims of a test: every commit's outcome is recorded, and compared with a later
 //! scan of the whole table (`history`).

@@ -102,7 +102,8 @@ impl Task<'_> {
         };
         let returned = self.shared.log.tick();
         let (outcome, results) = match &done {
-            Ok(Ok(row)) => (Outcome::Committed, found(&self.partition, [row])),
+            Ok(Ok(row)) if self.shared.mix.results => (Outcome::Committed, found(&self.partition, [row])),
+            Ok(Ok(_)) => (Outcome::Committed, Found::new()),
             Ok(Err(error)) if error.is_outcome_unknown() => (Outcome::Unknown, Found::new()),
             Ok(Err(_)) => return,
             Err(_) => {

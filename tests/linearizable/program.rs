@@ -35,6 +35,9 @@ pub(crate) struct Mix {
     /// Whether single rows are written without transactions. Updates do not notice it if partitions
     /// have versions.
     pub(crate) plain: bool,
+    /// Whether the values are checked that increments and appends of single rows return. The fake answers a
+    /// repeated one with the present value.
+    pub(crate) results: bool,
     pub(crate) batches: bool,
     pub(crate) streams: bool,
     pub(crate) updates: bool,
@@ -52,6 +55,7 @@ impl Mix {
             deletes: has("deletes"),
             blind: blind && has("blind"),
             plain: blind && !versioned && has("plain"),
+            results: false,
             batches: blind && has("batches"),
             streams: blind && has("streams"),
             updates: has("updates"),
