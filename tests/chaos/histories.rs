@@ -34,7 +34,7 @@ const TASKS: usize = 16;
 const OPERATIONS: usize = 100;
 const PARTITIONS: usize = 16;
 /// The seconds for the check of one history.
-const CHECK: u32 = 60;
+const CHECK: u32 = 20;
 /// The time limit of one call. A lost answer blocks its partition for that time.
 const RPC_TIMEOUT: Duration = Duration::from_millis(300);
 /// The deadline of one operation.

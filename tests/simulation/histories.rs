@@ -32,7 +32,7 @@ const CLIENTS: usize = 4;
 const TASKS: usize = 16;
 const OPERATIONS: usize = 12;
 /// The seconds for the check of one history.
-const CHECK: u32 = 20;
+const CHECK: u32 = 10;
 /// The folder that gets the histories of each seed. If it is set, they are not checked.
 const KEPT: &str = "LINEARIZABLE_HISTORIES";
 

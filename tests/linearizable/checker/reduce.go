@@ -103,6 +103,39 @@ func explains(operation *Operation, others []Operation) bool {
 	return false
 }
 
+// withoutUnseen returns the history without the operations with unknown outcomes of which nothing was read. If it is legal, so is the whole:
+// these had no effect.
+func withoutUnseen(history []Operation) []Operation {
+	var found []Operation
+	for at := range history {
+		if history[at].Outcome != unknown || isSeen(&history[at], history) {
+			found = append(found, history[at])
+		}
+	}
+	return found
+}
+
+// isSeen reports whether a read may have found what an operation wrote.
+func isSeen(operation *Operation, history []Operation) bool {
+	for at := range operation.Do {
+		mutation := &operation.Do[at]
+		if mutation.Op == "delete" {
+			continue
+		}
+		for other := range history {
+			for _, read := range history[other].Reads {
+				if value, found := read.Found[mutation.In]; found && derives(value, mutation) {
+					return true
+				}
+			}
+			if value, found := history[other].Results[mutation.In]; found && derives(value, mutation) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // derives reports whether a value may be what a mutation left, or what later increments or appends made of it.
 func derives(value string, mutation *Mutation) bool {
 	if _, err := strconv.ParseInt(value, 10, 64); err == nil {
