@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Mutex};
 
 use fastrand::Rng;
+use futures::FutureExt;
 use hbase_txn::{Error, ErrorKind, Mutation, TransactionId, UpdateOptions, UpdateView, Updated};
 use tokio::time::{sleep, timeout};
 
@@ -180,19 +181,18 @@ impl Task<'_> {
                 .stop_row(format!("{}s", self.partition));
         }
         let (patience, is_dropped) = self.patience();
+        let (shared, partition, name) = (self.shared, self.partition.clone(), self.name.clone());
         let choices = Choices {
-            partition: &self.partition,
-            mix: self.shared.mix,
+            partition: &partition,
+            mix: shared.mix,
             seed: self.rng.u64(..),
-            seen: self.shared.seen(&self.partition),
-            log: &self.shared.log,
+            seen: shared.seen(&partition),
+            log: &shared.log,
         };
-        let name = self.name.clone();
-        let called = self.shared.log.tick();
+        let called = shared.log.tick();
         let table = self.table().clone();
         let attempts = Mutex::new(Vec::new());
-        let pause = draw_pause(self.shared.mix.pause, &mut self.rng);
-        let waits = self.rng.u8(..4) == 0;
+        let pause = draw_pause(shared.mix.pause, &mut self.rng);
         let run = |view: &mut UpdateView<'_>| {
             let mut attempts = attempts.lock().unwrap();
             let (attempt, done) = match choices.perform(view, &format!("{name}.{}", attempts.len())) {
@@ -202,18 +202,32 @@ impl Task<'_> {
             attempts.push(attempt);
             done
         };
-        let partition = self.partition.clone();
-        let ended = if waits {
-            let update = table.update_async(partition, options, |view| {
+        let update = if self.rng.u8(..4) == 0 {
+            let waiting = table.update_async(partition.clone(), options, |view| {
                 let done = run(view);
                 Box::pin(async move {
                     sleep(pause).await;
                     done
                 })
             });
-            timeout(patience, update).await
+            waiting.boxed()
         } else {
-            timeout(patience, table.update_with(partition, options, run)).await
+            table.update_with(partition.clone(), options, run).boxed()
+        };
+        let update = timeout(patience, update);
+        let settles = self.rng.u8(..6) == 0;
+        let after = SETTLED_AFTER + draw_pause(shared.mix.pause, &mut self.rng);
+        let (ended, settled) = match &id {
+            Some(id) if settles => {
+                // Another client asks while this one is at work.
+                let settlement = async {
+                    sleep(after).await;
+                    self.settle(id).await
+                };
+                let (ended, settled) = tokio::join!(update, settlement);
+                (ended, Some(settled))
+            }
+            _ => (update.await, None),
         };
         let attempts = attempts.into_inner().unwrap();
         let mut is_rejected = false;
@@ -232,6 +246,18 @@ impl Task<'_> {
                 Known::Open
             }
         };
+        let writes = attempts.last().is_some_and(|attempt| !attempt.steps.is_empty());
+        known = match (known, settled) {
+            (Known::Committed, Some(Known::Settled)) if writes => {
+                shared.log.contradict(format!(
+                    "update {name} in {partition} was settled as not applied {after:?} after it began, and was \
+                     committed"
+                ));
+                Known::Committed
+            }
+            (Known::Open, Some(settled)) => settled,
+            (known, _) => known,
+        };
         if let (Known::Open, Some(id)) = (&known, &id)
             && self.rng.u8(..4) > 0
         {
@@ -239,12 +265,34 @@ impl Task<'_> {
             known = self.settle(id).await;
         }
         let returned = self.shared.log.tick();
-        let outcome = match known {
+        let outcome = match &known {
             Known::Committed => Some(Outcome::Committed),
             Known::Open => Some(Outcome::Unknown),
             Known::Failed | Known::Settled => is_rejected.then_some(Outcome::Rejected),
         };
         self.note_update(called, returned, attempts, outcome);
+        if let (Known::Committed, true, Some(id)) = (known, writes, id)
+            && self.rng.u8(..4) == 0
+        {
+            self.update_again(id).await;
+        }
+    }
+
+    /// Runs an update again that was committed under its id: its closure is not run.
+    async fn update_again(&mut self, id: TransactionId) {
+        self.client = self.rng.usize(..self.shared.clients.len());
+        let options = UpdateOptions::new().id(id);
+        let update = self
+            .table()
+            .update_with(self.partition.clone(), options, |_| Ok::<_, Error>(()));
+        if let Ok(updated) = update.await
+            && updated != Updated::Replayed
+        {
+            self.shared.log.contradict(format!(
+                "update {} in {} was committed, and again: {updated:?}",
+                self.name, self.partition
+            ));
+        }
     }
 
     fn note_update(&self, called: i64, returned: i64, attempts: Vec<Attempt>, outcome: Option<Outcome>) {

@@ -116,6 +116,9 @@ async fn run(world: World, skew: i64, blind: bool) {
     if let Some(folder) = env::var_os(KEPT) {
         let file = format!("{}.jsonl", world.seed());
         fs::write(Path::new(&folder).join(file), &histories).unwrap();
+        for contradiction in shared.log.contradictions() {
+            println!("SIM_SEED={}: {contradiction}", world.seed());
+        }
         return;
     }
     let mut failures = shared.log.contradictions();
