@@ -238,7 +238,7 @@ impl Task<'_> {
         let (patience, is_dropped) = self.patience();
         let began = Instant::now();
         let commit = timeout(patience, transaction.commit());
-        let settles = id.is_some() && self.rng.u8(..8) == 0;
+        let settles = self.shared.mix.settlements && id.is_some() && self.rng.u8(..8) == 0;
         let after = SETTLED_AFTER + draw_pause(self.shared.mix.pause, &mut self.rng);
         let ended = if settles {
             // Another client asks while this one is at work.

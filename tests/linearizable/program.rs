@@ -15,7 +15,7 @@ const COLUMNS: [(&str, &str); 5] = [("f", "a"), ("f", "b"), ("f", "n"), ("g", "a
 pub(crate) const ROWS: usize = 5;
 
 /// Leaves out kinds of operations, to find out which of them a violation needs: some of `deletes`,
-/// `blind`, `plain`, `batches`, `streams`, `updates` and `drops`, separated by commas.
+/// `blind`, `plain`, `batches`, `streams`, `updates`, `settlements` (of calls that are still running) and `drops`, separated by commas.
 const WITHOUT: &str = "LINEARIZABLE_WITHOUT";
 
 /// What a program may do.
@@ -41,6 +41,8 @@ pub(crate) struct Mix {
     pub(crate) batches: bool,
     pub(crate) streams: bool,
     pub(crate) updates: bool,
+    /// Whether another client settles outcomes of calls that are still running.
+    pub(crate) settlements: bool,
 }
 
 impl Mix {
@@ -59,6 +61,7 @@ impl Mix {
             batches: blind && has("batches"),
             streams: blind && has("streams"),
             updates: has("updates"),
+            settlements: has("settlements"),
         }
     }
 }

@@ -215,7 +215,7 @@ impl Task<'_> {
             table.update_with(partition.clone(), options, run).boxed()
         };
         let update = timeout(patience, update);
-        let settles = self.rng.u8(..6) == 0;
+        let settles = shared.mix.settlements && self.rng.u8(..6) == 0;
         let after = SETTLED_AFTER + draw_pause(shared.mix.pause, &mut self.rng);
         let (ended, settled) = match &id {
             Some(id) if settles => {
