@@ -114,7 +114,6 @@ impl Task<'_> {
     async fn perform(&mut self, partitions: &[String], streams: &mut Streams) {
         let mix = self.shared.mix;
         match self.rng.u8(..26) {
-            0..9 => self.commit().await,
             9..13 if mix.updates => self.update().await,
             13..15 => self.snapshot().await,
             15 => self.get_row().await,
@@ -127,6 +126,7 @@ impl Task<'_> {
             23 if mix.batches => self.batch(partitions).await,
             24 if mix.streams => self.write_in_order(streams).await,
             25 if mix.plain => self.write_rows().await,
+            // A third of all, and those that the mix leaves out.
             _ => self.commit().await,
         }
     }
