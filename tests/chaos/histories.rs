@@ -213,7 +213,7 @@ async fn disturb(
     let region = shuffler.choose_region().await;
     // The region may be in transition.
     let _ = admin.flush_region(&region.region).await;
-    if !is_long() || round % 8 == 0 {
+    if !is_long() || round.is_multiple_of(8) {
         let boundary = shuffler.rng.choice(partitions).unwrap().clone();
         shuffler.split_at(&boundary, PATIENCE).await;
     }
