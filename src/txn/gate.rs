@@ -134,7 +134,7 @@ impl<'a> Gate<'a> {
     /// Returns the call's own error if the gate did not stop it, else the reason why the gate stays
     /// closed. The error has the effect of all attempts since the gate was created: a call that was
     /// stopped may have been applied by an earlier attempt.
-    async fn open(&mut self, error: Error, deadline: Instant) -> Result<()> {
+    pub(super) async fn open(&mut self, error: Error, deadline: Instant) -> Result<()> {
         if error.is_outcome_unknown() {
             self.effect = Effect::Unknown;
         }

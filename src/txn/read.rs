@@ -10,11 +10,13 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
+    gate::Gate,
     plan::Group,
     proof,
     proven_table::ProvenTable,
-    region_guard::{VisitedServers, WholePartition},
+    region_guard::{Both, VisitedServers, WholePartition},
     sequence::{Extent, Seen, ToRead, Version, is_ahead},
+    servers::Needs,
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
@@ -153,7 +155,7 @@ pub(super) async fn rows_of_conditions(
         .all_conditions()
         .map(|condition| condition.row().clone())
         .collect();
-    rows_at_once(table, &WholePartition(&group.partition), rows, scan, deadline)
+    rows_at_once(table, &WholePartition(&group.partition), &rows, &scan, deadline)
         .await
         .map(Rows)
 }
@@ -229,9 +231,17 @@ pub(super) async fn newest_timestamps(
     let scan = families_of(extents.values())
         .into_iter()
         .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
-    let rows = extents.keys().cloned().collect();
-    let visited = VisitedServers::of(partition);
-    let mut found = rows_at_once(table, &visited, rows, scan, deadline).await?;
+    let rows: BTreeSet<_> = extents.keys().cloned().collect();
+    // What a region had before it was opened is not ahead of its server's clock afterwards.
+    let mut gate = Gate::new(table, partition, Needs::default()).with_floor(0);
+    let (mut found, visited) = loop {
+        let visited = VisitedServers::of(partition);
+        let guard = Both(&gate, &visited);
+        match rows_at_once(table, &guard, &rows, &scan, deadline).await {
+            Ok(found) => break (found, visited),
+            Err(error) => gate.open(error, deadline).await?,
+        }
+    };
     let found_in = |(row, extent): (Bytes, Extent)| {
         let cells = found.remove(&row).map(Row::into_cells).unwrap_or_default();
         // That a family is unchanged is checked with the rest of the row.
@@ -300,7 +310,7 @@ async fn read_ahead(
         .time_range(range)
         .filter(ReadFilter::key_only());
     let rows = found.iter().map(|(row, _)| (*row).clone()).collect();
-    let mut read = rows_at_once(table, &WholePartition(partition), rows, scan, deadline).await?;
+    let mut read = rows_at_once(table, &WholePartition(partition), &rows, &scan, deadline).await?;
     for (row, found) in found {
         let cells = read.remove(row).map(Row::into_cells).unwrap_or_default();
         if cells.len() > MAX_CELLS {
@@ -349,14 +359,18 @@ fn families_of<'a>(extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes>
 async fn rows_at_once(
     table: &ProvenTable,
     guard: &dyn RegionGuard,
-    rows: BTreeSet<Bytes>,
-    scan: Scan,
+    rows: &BTreeSet<Bytes>,
+    scan: &Scan,
     deadline: Instant,
 ) -> Result<BTreeMap<Bytes, Row>> {
     let (Some(first), Some(last)) = (rows.first().cloned(), rows.last().cloned()) else {
         return Ok(BTreeMap::new());
     };
-    let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(rows);
+    let scan = scan
+        .clone()
+        .start_row(first)
+        .stop_row_inclusive(last)
+        .only_rows(rows.clone());
     let how = AtOnce {
         operation: "transaction",
         guard,

@@ -30,6 +30,18 @@ impl RegionGuard for WholePartition<'_> {
     }
 }
 
+/// Lets a call pass if two guards do, and asks the second only then.
+pub(super) struct Both<'a>(pub(super) &'a dyn RegionGuard, pub(super) &'a dyn RegionGuard);
+
+impl RegionGuard for Both<'_> {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        match self.0.check(serving) {
+            Verdict::Pass => self.1.check(serving),
+            refused => refused,
+        }
+    }
+}
+
 /// Lets a call pass only to a region that contains the whole partition, and records the servers.
 pub(super) struct VisitedServers<'a> {
     partition: &'a Partition,
