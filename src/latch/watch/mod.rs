@@ -171,7 +171,7 @@ impl<S: Source> Watch<S> {
             if let Some(outcome) = observation.state_of(latch, cells.level)?.into() {
                 return Ok(outcome);
             }
-            latch = latch.or(observation.latch());
+            latch = latch.or_else(|| observation.latch());
             if Instant::now() >= until {
                 return Ok(WaitOutcome::TimedOut);
             }
@@ -450,7 +450,7 @@ impl Progress {
             ended = match state {
                 LatchState::Open => {
                     self.left = Some(left);
-                    self.latch = self.latch.or(observation.latch());
+                    self.latch = self.latch.or_else(|| observation.latch());
                     self.stamps = observation.stamps();
                     self.live = poll;
                     None
