@@ -20,11 +20,8 @@ pub(crate) async fn open(
     rule: &PartitionRule,
 ) -> Result<PartitionedTable> {
     if !connection.admin().exists(name).await? {
-        // Without this, a row that is deleted and put again within the same millisecond would stay
-        // deleted.
-        let family = FamilyDescriptor::new("f").with_attribute("NEW_VERSION_BEHAVIOR", "true");
         let descriptor = TableDescriptor::new(name)?
-            .with_family(family)
+            .with_family(FamilyDescriptor::new("f"))
             .with_record_family()
             .with_lock_family()
             .with_partition_rule(rule)

@@ -137,7 +137,7 @@ fn put_over_a_delete_is_stamped_by_the_server(#[case] mutations: [Mutation; 2], 
     for (newest, marker) in [(0, 1_000), (999, 1_000), (1_000, 1_000), (1_050, 1_050)] {
         let stamped = stamp(&sequence, 1_000, newest).unwrap();
         assert_eq!(stamped.mutations[0], up_to(marker, mutations[0].clone()));
-        assert_eq!(stamped.mutations[1..], [kept.clone()]);
+        assert_eq!(stamped.mutations[1..], *std::slice::from_ref(&kept));
         assert_eq!((stamped.floor, stamped.ahead), (marker, false));
     }
     let ahead = stamp(&sequence, 1_000, 5_000).unwrap();

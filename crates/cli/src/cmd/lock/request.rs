@@ -1,6 +1,6 @@
 //! A request for a lock, or for permits or a leadership.
 
-use std::{cell::OnceCell, future::Future, time::Duration};
+use std::{future::Future, sync::OnceLock, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
@@ -107,7 +107,7 @@ impl Asked {
             lease: self.lease()?,
             wait,
         };
-        let opened = OnceCell::new();
+        let opened = OnceLock::new();
         unless_signalled(signals, &opened, async {
             let connection = global.connect().await?;
             let mut options = self.which.options();
@@ -175,7 +175,7 @@ impl MissingTable {
 /// Returns the lock, unless a terminating signal arrives first.
 async fn unless_signalled(
     signals: &mut Signals,
-    opened: &OnceCell<LockManager>,
+    opened: &OnceLock<LockManager>,
     acquiring: impl Future<Output = Result<LockGuard, Failure>>,
 ) -> Result<LockGuard, Failure> {
     // The request is dropped, and leaves the queue.
