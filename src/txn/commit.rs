@@ -516,7 +516,7 @@ impl Attempt<'_> {
 
 /// Returns what to read before the timestamps are decided: what deletes cover; of a guarded
 /// transaction all that it writes, of another one the cells that a condition names. A write to a cell
-/// that the caller has checked must be visible afterwards, whoever stamped the cell.
+/// that the caller has checked must be visible afterwards, whatever its timestamp is.
 fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> Vec<ToRead> {
     let mut columns: HashSet<(&Bytes, &Bytes, &Bytes)> = HashSet::new();
     // A filter reads the whole row.

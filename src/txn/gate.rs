@@ -2,8 +2,8 @@
 //!
 //! A call goes only to a region that contains the whole partition, only under a partition rule that
 //! was read since this opening of the region, and only to a server with proven capabilities for the
-//! call, whose clock has passed the timestamps that could hide its writes. A closed gate records what is missing, then reads the rule or proves the server, and
-//! repeats the call.
+//! call, whose clock has passed the timestamps that could hide its writes. A closed gate records what
+//! is missing, then reads the rule, proves the server or waits, and repeats the call.
 
 use std::{
     slice,
@@ -56,7 +56,7 @@ enum MissingPrecondition {
     RuleUnread(Bytes, i64),
     /// These capabilities of the server are not proven.
     Unproven(Needs),
-    /// Nobody has looked for cells ahead of the server's clock since this opening of the region.
+    /// No cells ahead of the server's clock were looked for since this opening of the region.
     FloorUnknown(Opening),
     /// The server's clock has perhaps not passed this timestamp yet.
     Early(ServerName, u64),
@@ -174,12 +174,9 @@ impl<'a> Gate<'a> {
     fn too_early(&self, serving: ServingRegion<'_>, floor: u64) -> Option<MissingPrecondition> {
         let (table, server) = (self.table, serving.server);
         let now = table.servers().local_now();
-        if !table.compares_clocks(&self.partitions[0]) {
-            return None;
-        }
         let of_region = table.floors().of(serving, now);
         let floor = floor.max(of_region.unwrap_or(u64::MAX));
-        if region_floor::was_long_ago(floor, now) {
+        if region_floor::was_long_ago(floor, now) || !table.compares_clocks(&self.partitions[0]) {
             return None;
         }
         let clock = Needs {

@@ -86,7 +86,7 @@ pub(super) struct Opening {
 /// and records the floor. Records nothing if the region has moved since.
 pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instant) -> Result<()> {
     let time = table.servers().time_at(&opening.server);
-    let from = time.latest.saturating_add(1);
+    let from = time.earliest;
     let furthest = from.saturating_add(u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX));
     let region = &opening.region;
     let scan = Scan::new()
@@ -110,8 +110,7 @@ pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instan
     let floor = match table.table().scan_at_once(&scan, how).await {
         Ok(Some(rows)) => {
             let cells = rows.iter().flat_map(|row| row.cells());
-            let newest = cells.map(|cell| cell.timestamp).max();
-            newest.unwrap_or(0).max(time.latest)
+            cells.map(|cell| cell.timestamp).max().unwrap_or(0)
         }
         Ok(None) => furthest,
         Err(_) if guard.is_gone.load(Ordering::Relaxed) => return Ok(()),

@@ -193,7 +193,7 @@ impl<S: Source> Shared<S> {
         (changed, unclear)
     }
 
-    /// Returns whether no count was written anew since the latch was last read, so that it is still
+    /// Returns whether no count was written again since the latch was last read, so that it is still
     /// the same latch.
     fn is_same_latch(&self, cells: &Cells, observation: &LatchObservation) -> bool {
         let waiting = self.waiting();
