@@ -41,6 +41,21 @@ pub(crate) async fn create_table(
     PartitionedTable::open(connection, name).await.unwrap()
 }
 
+/// The milliseconds by which the clock of a server may be ahead or behind: half of what two of them
+/// may differ by.
+pub(crate) const MAX_SKEW: i64 = 15_000;
+
+/// Sets the clocks of the servers ahead or behind, by so many milliseconds at most.
+pub(crate) async fn skew_clocks(world: &World, connection: &Connection, most: i64, rng: &mut Rng) {
+    let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+    for server in 0..servers.len() {
+        world
+            .hbase()
+            .server(server)
+            .set_clock_ahead(rng.i64(-most..=most));
+    }
+}
+
 /// The name of holders. The default has the number of the process, with which traces would differ.
 pub(crate) const HOLDER: &str = "holder";
 

@@ -18,7 +18,7 @@ use hbase_txn::{
 use tokio::task::JoinSet;
 
 use crate::{
-    bench::connect_with,
+    bench::{MAX_SKEW, connect_with, skew_clocks},
     linearizable::{
         checker,
         program::{FAMILIES, Mix},
@@ -36,8 +36,6 @@ const CHECK: u32 = 10;
 /// The folder that gets the histories of each seed. If it is set, they are not checked.
 const KEPT: &str = "LINEARIZABLE_HISTORIES";
 
-/// The milliseconds by which the clock of a server may be ahead or behind: half of what two of them may differ by.
-const SKEW: i64 = 15_000;
 /// Draws blind writes under skewed clocks too, which the library does not promise to be visible.
 const BLIND: &str = "LINEARIZABLE_BLIND";
 
@@ -63,16 +61,13 @@ pub(crate) async fn with_steady_clocks(world: World) {
 
 /// Servers whose clocks differ by up to 30 s.
 pub(crate) async fn with_skewed_clocks(world: World) {
-    run(world, SKEW, env::var_os(BLIND).is_some()).await;
+    run(world, MAX_SKEW, env::var_os(BLIND).is_some()).await;
 }
 
 async fn run(world: World, skew: i64, blind: bool) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
-    for server in 0..plain.admin().cluster_info().await.unwrap().live_servers.len() {
-        let ahead = rng.i64(-skew..=skew);
-        world.hbase().server(server).set_clock_ahead(ahead);
-    }
+    skew_clocks(&world, &plain, skew, &mut rng).await;
     let pause = Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap());
     let mix = Mix::new(rng.bool(), blind, pause, 12);
     let versions = *rng.choice(&[1, 3]).unwrap();

@@ -172,7 +172,11 @@ impl Owner {
                     while left > 0 && guard.renew().await.is_err() {
                         left -= 1;
                     }
-                    claim = Instant::now() + guard.remaining();
+                    // A guard whose lease expired meanwhile claims nothing more, and releases what a
+                    // late renewal has prolonged.
+                    if guard.is_held() {
+                        claim = Instant::now() + guard.remaining();
+                    }
                 }
                 sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await;
             }

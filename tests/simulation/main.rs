@@ -62,7 +62,9 @@ use hbase_fake::sim::Simulation;
 
 #[test]
 fn updates_are_serialisable() {
-    Simulation::from_env("updates").run(updates::scenario);
+    Simulation::from_env("updates")
+        .steady_clocks()
+        .run(updates::scenario);
 }
 
 #[test]

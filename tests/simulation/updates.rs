@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{FAMILY, connect, create_table},
+    bench::{FAMILY, MAX_SKEW, connect, create_table, skew_clocks},
     serialisability::{
         QUALIFIER,
         checker::check,
@@ -39,6 +39,7 @@ struct Bench {
 pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    skew_clocks(&world, &plain, MAX_SKEW, &mut rng).await;
     let versioned = |descriptor: hbase_txn::TableDescriptor| descriptor.with_partition_version();
     let table = create_table(&plain, "updates", &["b", "d"], versioned).await;
     let mut tables = Vec::new();
