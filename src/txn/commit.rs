@@ -341,7 +341,7 @@ impl Committer {
             to_read.extend(mark.as_ref().map(DeletionMark::to_read));
             let newest = Box::pin(self.newest_timestamps(prepared, to_read, deadline)).await?;
             let found = |row: &Bytes| newest.by_row.get(row);
-            let stamped = sequence.stamp(newest.past, |row| found(row).map(Found::seen))?;
+            let stamped = sequence.stamp(newest.now, |row| found(row).map(Found::seen))?;
             conditions.extend(
                 stamped
                     .guards

@@ -17,14 +17,12 @@ use super::{
     record::{self, TransactionId},
     region_guard::VisitedServers,
     reserved_rows::{CLOCK, TRIALS, reserved_row},
-    servers::{self, Needs},
+    servers::{self, Needs, ServerTime},
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;
-/// How old a comparison may be to tell whether a clock has passed a timestamp: clocks drift apart.
-const PRECISE: Duration = Duration::from_secs(1);
 /// The time in which a clock of milliseconds certainly moves on, with a timer of milliseconds.
 const TICK: Duration = Duration::from_millis(2);
 /// How long the cell that shows a server's time is kept.
@@ -83,36 +81,39 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
     }
 }
 
-/// Returns the latest timestamp in milliseconds since 1970 that is certainly in the past of the clock
-/// of a partition's server. Compares the clocks first unless that was done recently enough to tell
-/// whether the clock has passed this timestamp, the newest that the server has just answered.
+/// Returns the time of a partition's server. Compares the clocks first unless that was done recently
+/// enough to tell whether the clock has passed this timestamp, the newest that the server has just
+/// answered.
 ///
 /// Where clocks can't be compared, they are assumed to differ by up to a second. A timestamp that
 /// could be the server's is then taken for it: its clock had reached it, and passes it in a moment.
-pub(super) async fn past_at(
+pub(super) async fn time_at(
     table: &ProvenTable,
     partition: &Partition,
     server: &ServerName,
     timestamp: u64,
     deadline: Instant,
-) -> Result<u64> {
+) -> Result<ServerTime> {
     let servers = table.servers();
     let time = servers.time_at(server);
     let is_recent = (time.earliest..=time.latest).contains(&timestamp);
     if table.compares_clocks(partition) {
-        let needed = if time.past() < timestamp {
-            PRECISE
-        } else {
-            Duration::MAX
+        let is_enough = match time.past() < timestamp {
+            true => servers.knows_precisely(server),
+            false => servers.clock_age(server).is_some(),
         };
-        if servers.clock_age(server).is_none_or(|age| age > needed) {
+        if !is_enough {
             compare_clocks(table, partition, deadline).await?;
         }
     } else if is_recent {
         sleep_until(deadline.min(Instant::now() + TICK)).await;
-        return Ok(timestamp);
+        return Ok(ServerTime {
+            earliest: timestamp.saturating_add(1),
+            latest: time.latest,
+            is_assumed: true,
+        });
     }
-    Ok(servers.time_at(server).past())
+    Ok(servers.time_at(server))
 }
 
 /// Waits until the clock of a partition's server, which can be compared, has passed a timestamp, or
@@ -130,8 +131,7 @@ pub(super) async fn let_clock_pass(
     deadline: Instant,
 ) -> Result<()> {
     let servers = table.servers();
-    let is_stale = servers.clock_age(server).is_none_or(|age| age > PRECISE);
-    if is_stale {
+    if !servers.knows_precisely(server) {
         return compare_clocks(table, partition, deadline).await;
     }
     let behind = (timestamp + 1).saturating_sub(servers.time_at(server).earliest);

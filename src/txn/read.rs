@@ -16,7 +16,7 @@ use super::{
     proven_table::ProvenTable,
     region_guard::{Both, VisitedServers, WholePartition},
     sequence::{Extent, Seen, ToRead, Version, is_ahead},
-    servers::Needs,
+    servers::{Needs, ServerTime},
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
@@ -34,9 +34,8 @@ pub(super) struct Rows(BTreeMap<Bytes, Row>);
 /// The newest timestamps in the extents that a transaction writes.
 #[derive(Debug)]
 pub(super) struct Newest {
-    /// The latest timestamp that is certainly in the past of the server's clock, in milliseconds
-    /// since 1970.
-    pub(super) past: u64,
+    /// The time of the region's server.
+    pub(super) now: ServerTime,
     pub(super) by_row: HashMap<Bytes, Found>,
 }
 
@@ -276,20 +275,20 @@ pub(super) async fn newest_timestamps(
         .map(|found: &Found| found.newest)
         .max()
         .unwrap_or(0);
-    let past = match visited.into_last() {
-        Some(server) => proof::past_at(table, partition, &server, newest, deadline).await?,
+    let now = match visited.into_last() {
+        Some(server) => proof::time_at(table, partition, &server, newest, deadline).await?,
         // Nothing had to be read, so nothing is stamped.
-        None => 0,
+        None => ServerTime::default(),
     };
     let mut rows: Vec<_> = by_row
         .iter_mut()
-        .filter(|(_, found)| deletes && is_ahead(found.newest, past))
+        .filter(|(_, found)| deletes && is_ahead(found.newest, now))
         .collect();
     if !rows.is_empty() {
         rows.sort_unstable_by_key(|(row, _)| *row);
-        read_ahead(table, partition, rows, past, deadline).await?;
+        read_ahead(table, partition, rows, now, deadline).await?;
     }
-    Ok(Newest { past, by_row })
+    Ok(Newest { now, by_row })
 }
 
 /// Reads all versions after the clock of the partition's server, in these rows. Versions that were added since the rows were first read are noticed by the conditions.
@@ -297,11 +296,11 @@ async fn read_ahead(
     table: &ProvenTable,
     partition: &Partition,
     found: Vec<(&Bytes, &mut Found)>,
-    past: u64,
+    now: ServerTime,
     deadline: Instant,
 ) -> Result<()> {
     let range = TimeRange {
-        from: past + 1,
+        from: now.earliest,
         to: i64::MAX as u64,
     };
     let scan = Scan::new()
@@ -317,7 +316,7 @@ async fn read_ahead(
             return Err(too_many_cells(cells.len()).at_row(&BytesBinary(row)));
         }
         let (ahead, near): (Vec<_>, Vec<_>) =
-            cells.into_iter().partition(|cell| is_ahead(cell.timestamp, past));
+            cells.into_iter().partition(|cell| is_ahead(cell.timestamp, now));
         found.near = near.iter().map(|cell| cell.timestamp).max().unwrap_or(0);
         let values = ahead.into_iter().filter(|cell| cell.kind == CellKind::Put);
         found.ahead = values

@@ -36,6 +36,9 @@ const RECENT: Duration = MAX_SKEW.saturating_mul(3);
 /// timestamps count as being as far ahead as they can be.
 const MAX_BYTES: usize = 64 << 20;
 
+/// The bytes of one answer of the scan, whatever the caller's scans have.
+const ANSWER_BYTES: u64 = 1 << 20;
+
 /// The floors of the regions of a table.
 #[derive(Debug, Default)]
 pub(super) struct RegionFloors {
@@ -95,6 +98,8 @@ pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instan
         .stop_row(region.end_key.clone())
         .time_range(TimeRange { from, to: furthest })
         .filter(ReadFilter::key_only())
+        .caching(u32::MAX)
+        .max_result_size(ANSWER_BYTES)
         .cache_blocks(false);
     let scan = table.terms().user_families().cloned().fold(scan, Scan::family);
     let guard = ThisOpening {

@@ -22,6 +22,10 @@ const CLOCK_AGE: Duration = Duration::from_secs(600);
 /// One millisecond in this many is how much two clocks may drift apart: NTP slews a clock by up to
 /// 0.5 ms a second.
 const DRIFT: u64 = 1_000;
+/// How old a comparison may be, and how wide its bounds in milliseconds, to tell whether a clock has
+/// passed a recent timestamp.
+const PRECISE_AGE: Duration = Duration::from_secs(1);
+const PRECISE_WIDTH: u64 = 100;
 /// How far the clocks of client and server may differ where they can't be compared.
 const ASSUMED_SKEW: u64 = 1_000;
 
@@ -78,12 +82,15 @@ impl Clock {
 }
 
 /// Bounds of the time that a server's clock shows at one moment, in milliseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerTime {
     /// A time that the clock has reached.
     pub(super) earliest: u64,
     /// A time that the clock has not passed.
     pub(super) latest: u64,
+    /// Whether the bounds follow from the assumption that the newest cell that was read was stamped
+    /// by this server.
+    pub(super) is_assumed: bool,
 }
 
 impl ServerTime {
@@ -182,6 +189,15 @@ impl Servers {
         self.recent_clock(server).map(|clock| clock.compared.elapsed())
     }
 
+    /// Returns whether the time of a server is known so well that another comparison would not
+    /// help.
+    pub(super) fn knows_precisely(&self, server: &ServerName) -> bool {
+        self.recent_clock(server).is_some_and(|clock| {
+            let width = clock.latest_now() - clock.earliest_now();
+            clock.compared.elapsed() <= PRECISE_AGE && width <= PRECISE_WIDTH
+        })
+    }
+
     fn recent_clock(&self, server: &ServerName) -> Option<Clock> {
         self.known().get(server).and_then(ServerProofs::recent_clock)
     }
@@ -193,10 +209,12 @@ impl Servers {
             Some(clock) => ServerTime {
                 earliest: clock.earliest_now(),
                 latest: clock.latest_now(),
+                is_assumed: false,
             },
             None => ServerTime {
                 earliest: self.local_now().saturating_sub(ASSUMED_SKEW),
                 latest: self.local_now().saturating_add(ASSUMED_SKEW),
+                is_assumed: false,
             },
         }
     }
@@ -313,6 +331,7 @@ mod tests {
         let assumed = ServerTime {
             earliest: WALL_CLOCK - ASSUMED_SKEW,
             latest: WALL_CLOCK + ASSUMED_SKEW,
+            is_assumed: false,
         };
         assert_eq!(servers.time_at(&server(1)), assumed);
     }

@@ -6,7 +6,8 @@
 //! a delete marker, so nothing else could.
 //!
 //! S is the newest timestamp found in what a row's operations write, of a cell or a delete marker. P
-//! is the latest timestamp that is certainly in the past. Usually S is at most a moment after P:
+//! is the latest timestamp that is certainly in the past. Usually S is past, or so recent that the
+//! call waits a moment:
 //!
 //! | operation | timestamp | sent after the server's clock has passed | condition |
 //! |---|---|---|---|
@@ -17,7 +18,7 @@
 //!
 //! A given timestamp is kept.
 //!
-//! If S is further ahead, because a client stamped cells ahead, waiting for the clock takes too long.
+//! If S is ahead, because a client stamped cells ahead, waiting for the clock takes too long.
 //! Then a put, and an increment or append of an absent cell, lie at S + 1, whatever the clock. A delete
 //! still lies in the past; it deletes the versions that are ahead one by one, so that it hides no later
 //! put.
@@ -41,7 +42,7 @@ use hbase_client::{
     low_level::{DeleteScope, MutationParts, MutationStamp, timestamp_after},
 };
 
-use super::Sequence;
+use super::{super::servers::ServerTime, Sequence};
 use crate::error::Result;
 
 /// How far a timestamp may be ahead of the server's clock, in milliseconds, for the call to wait
@@ -72,7 +73,7 @@ pub(in crate::txn) struct Seen<'a> {
     pub(in crate::txn) extent: &'a Extent,
     /// The newest timestamp, or 0 if nothing was found.
     pub(in crate::txn) newest: u64,
-    /// The newest timestamp that is not [ahead](is_ahead), if it is after `past`.
+    /// The newest timestamp that is not [ahead](is_ahead), if it is not certainly past.
     pub(in crate::txn) near: u64,
     /// The versions of the row that are ahead.
     pub(in crate::txn) ahead: &'a [Version],
@@ -87,9 +88,8 @@ pub(in crate::txn) struct Version {
 }
 
 /// Returns whether a timestamp is so far ahead of the server's clock that no call waits for it.
-/// `past` is the latest timestamp that is certainly in the past.
-pub(in crate::txn) fn is_ahead(timestamp: u64, past: u64) -> bool {
-    timestamp > past.saturating_add(SHORT_WAIT)
+pub(in crate::txn) fn is_ahead(timestamp: u64, now: ServerTime) -> bool {
+    timestamp > now.latest.saturating_add(SHORT_WAIT)
 }
 
 /// A transaction with timestamps, and the conditions under which they keep its meaning.
@@ -156,8 +156,7 @@ impl Sequence<'_> {
     /// Stamps the operations that have no timestamp, and returns the conditions under which they are
     /// visible.
     ///
-    /// `past` is the latest timestamp that is certainly in the past of the server's clock, in
-    /// milliseconds since 1970. `seen` returns what was found in the extent of a row from
+    /// `now` is the time of the server when it answered the read. `seen` returns what was found in the extent of a row from
     /// [`to_read`](Self::to_read), or `None` if nothing of the row had to be read.
     ///
     /// # Errors
@@ -166,7 +165,7 @@ impl Sequence<'_> {
     /// late that no put can follow it.
     pub(in crate::txn) fn stamp<'a>(
         &self,
-        past: u64,
+        now: ServerTime,
         seen: impl Fn(&Bytes) -> Option<Seen<'a>>,
     ) -> Result<Stamped> {
         let mut stamped = Stamped {
@@ -180,7 +179,8 @@ impl Sequence<'_> {
                 continue;
             };
             let Seen { extent, ahead, .. } = seen;
-            let times = Times::new(past, seen).map_err(|error| mutation.in_context(error))?;
+            let replaced = self.replaced.contains(mutation.row());
+            let times = Times::new(now, seen, replaced).map_err(|error| mutation.in_context(error))?;
             stamped.ahead |= times.ahead.is_some();
             let floor = match mutation {
                 Mutation::Delete(_) => times.delete,
@@ -341,13 +341,16 @@ struct Times {
 }
 
 impl Times {
-    fn new(past: u64, seen: Seen<'_>) -> Result<Self> {
-        let after = timestamp_after(seen.newest)?;
-        let is_ahead = is_ahead(seen.newest, past);
+    fn new(now: ServerTime, seen: Seen<'_>, replaced: bool) -> Result<Self> {
+        let is_ahead = is_ahead(seen.newest, now);
+        let delete = if is_ahead { seen.near } else { seen.newest }.max(now.past());
+        let after = timestamp_after(seen.newest.max(delete))?;
+        // If the assumption is wrong, the delete is ahead of the clock, and would hide the put.
+        let put_is_ahead = is_ahead || replaced && now.is_assumed;
         Ok(Self {
             seen: seen.newest,
-            delete: if is_ahead { seen.near } else { seen.newest }.max(past),
-            ahead: is_ahead.then_some(after),
+            delete,
+            ahead: put_is_ahead.then_some(after),
         })
     }
 }

@@ -7,6 +7,7 @@ use hbase_client::{
 use rstest::rstest;
 
 use super::{
+    super::servers::ServerTime,
     stamp::{GuardedCell, GuardedRow, Stamped},
     *,
 };
@@ -153,7 +154,12 @@ fn put_over_a_delete_is_stamped_by_the_server(#[case] mutations: [Mutation; 2], 
 /// Stamps with what was found in all rows.
 fn stamp(sequence: &Sequence<'_>, past: u64, newest: u64) -> Result<Stamped> {
     let extent = Extent::Row;
-    sequence.stamp(past, |_| {
+    let now = ServerTime {
+        earliest: past + 1,
+        latest: past + 1,
+        is_assumed: false,
+    };
+    sequence.stamp(now, |_| {
         Some(Seen {
             newest,
             extent: &extent,

@@ -65,18 +65,18 @@ impl Store {
     }
 
     /// Returns the newest timestamp of a row that is not ahead.
-    pub(super) fn near(&self, row: &Bytes, past: u64) -> u64 {
+    pub(super) fn near(&self, row: &Bytes, now: ServerTime) -> u64 {
         let mut near = self.clone();
         for versions in near.cells.values_mut() {
-            versions.retain(|timestamp, _| !is_ahead(*timestamp, past));
+            versions.retain(|timestamp, _| !is_ahead(*timestamp, now));
         }
-        near.versions.retain(|(_, timestamp)| !is_ahead(*timestamp, past));
-        near.columns.retain(|_, timestamp| !is_ahead(*timestamp, past));
-        near.families.retain(|_, timestamp| !is_ahead(*timestamp, past));
+        near.versions.retain(|(_, timestamp)| !is_ahead(*timestamp, now));
+        near.columns.retain(|_, timestamp| !is_ahead(*timestamp, now));
+        near.families.retain(|_, timestamp| !is_ahead(*timestamp, now));
         near.newest(row, &Extent::Row)
     }
 
-    pub(super) fn versions_ahead(&self, row: &Bytes, past: u64) -> Vec<Version> {
+    pub(super) fn versions_ahead(&self, row: &Bytes, now: ServerTime) -> Vec<Version> {
         let of_row = self.cells.iter().filter(|(key, _)| key.0 == *row);
         of_row
             .flat_map(|((_, family, qualifier), versions)| {
@@ -86,7 +86,7 @@ impl Store {
                     timestamp: *timestamp,
                 })
             })
-            .filter(|version| is_ahead(version.timestamp, past))
+            .filter(|version| is_ahead(version.timestamp, now))
             .collect()
     }
 

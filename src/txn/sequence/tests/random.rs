@@ -144,23 +144,28 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Reads and stamps, with a clock of which `past` is certainly over.
-    fn new(sequence: &Sequence<'_>, store: &Store, past: u64, guarded: bool) -> Self {
+    /// Reads and stamps at a time of the server that is known within `doubt`.
+    fn new(sequence: &Sequence<'_>, store: &Store, server: u64, doubt: u64, guarded: bool) -> Self {
+        let now = ServerTime {
+            earliest: server - doubt,
+            latest: server + doubt,
+            is_assumed: false,
+        };
         let to_read = sequence.to_read(|_, _, _| guarded);
         let ahead: HashMap<_, _> = to_read
             .iter()
-            .map(|part| (part.row.clone(), store.versions_ahead(&part.row, past)))
+            .map(|part| (part.row.clone(), store.versions_ahead(&part.row, now)))
             .collect();
         let seen = |row: &Bytes| {
             let of_row = to_read.iter().find(|part| part.row == *row)?;
             Some(Seen {
                 newest: store.newest(row, &of_row.extent),
                 extent: &of_row.extent,
-                near: store.near(row, past),
+                near: store.near(row, now),
                 ahead: &ahead[row],
             })
         };
-        let stamped = sequence.stamp(past, seen).unwrap();
+        let stamped = sequence.stamp(now, seen).unwrap();
         let rows = stamped.rows.iter().cloned();
         Self {
             rows: rows.map(|guard| (guard.clone(), store.found(&guard))).collect(),
@@ -204,7 +209,7 @@ proptest! {
         for (mutations, pause) in transactions {
             server += pause;
             let Some(sequence) = fold(&mutations) else { continue };
-            let UnderWay { stamped, .. } = UnderWay::new(&sequence, &store, server - 1 - doubt, true);
+            let UnderWay { stamped, .. } = UnderWay::new(&sequence, &store, server, doubt, true);
             for guard in &stamped.guards {
                 prop_assert!(store.holds(guard), "{guard:?} in {store:?}");
             }
@@ -265,7 +270,7 @@ proptest! {
             server += pause;
             if let Some(sequence) = &folded[number] {
                 let guarded = *guarded || is_ahead;
-                under_way.push((number, UnderWay::new(sequence, &store, server - 1 - doubt, guarded)));
+                under_way.push((number, UnderWay::new(sequence, &store, server, doubt, guarded)));
             }
             if !under_way.is_empty() && *pause > 0 {
                 let place = first.index(under_way.len());
@@ -308,7 +313,7 @@ proptest! {
                 return Ok(());
             }
         };
-        let stamped = sequence.stamp(TODAY, |_| None).unwrap();
+        let stamped = sequence.stamp(ServerTime::default(), |_| None).unwrap();
         let mut cells = HashSet::new();
         let mut kinds = HashSet::new();
         let operations = |mutation: &Mutation| mutation.families().count().max(1);
