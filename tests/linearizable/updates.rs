@@ -214,7 +214,8 @@ impl Task<'_> {
         } else {
             table.update_with(partition.clone(), options, run).boxed()
         };
-        let update = timeout(patience, update);
+        // The library can't end a closure that waits.
+        let update = timeout(patience + pause, update);
         let settles = shared.mix.settlements && self.rng.u8(..6) == 0;
         let after = SETTLED_AFTER + draw_pause(shared.mix.pause, &mut self.rng);
         let (ended, settled) = match &id {
