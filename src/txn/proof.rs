@@ -23,8 +23,6 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;
-/// The time in which a clock of milliseconds certainly moves on, with a timer of milliseconds.
-const TICK: Duration = Duration::from_millis(2);
 /// How long the cell that shows a server's time is kept.
 const CLOCK_TTL: Duration = Duration::from_secs(60);
 /// How long the rows of a test are kept.
@@ -85,8 +83,7 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
 /// enough to tell whether the clock has passed this timestamp, the newest that the server has just
 /// answered.
 ///
-/// Where clocks can't be compared, they are assumed to differ by up to a second. A timestamp that
-/// could be the server's is then taken for it: its clock had reached it, and passes it in a moment.
+/// Where clocks can't be compared, they are assumed to differ by up to a second.
 pub(super) async fn time_at(
     table: &ProvenTable,
     partition: &Partition,
@@ -96,7 +93,6 @@ pub(super) async fn time_at(
 ) -> Result<ServerTime> {
     let servers = table.servers();
     let time = servers.time_at(server);
-    let is_recent = (time.earliest..=time.latest).contains(&timestamp);
     if table.compares_clocks(partition) {
         let is_enough = match time.past() < timestamp {
             true => servers.knows_precisely(server),
@@ -105,13 +101,6 @@ pub(super) async fn time_at(
         if !is_enough {
             compare_clocks(table, partition, deadline).await?;
         }
-    } else if is_recent {
-        sleep_until(deadline.min(Instant::now() + TICK)).await;
-        return Ok(ServerTime {
-            earliest: timestamp.saturating_add(1),
-            latest: time.latest,
-            is_assumed: true,
-        });
     }
     Ok(servers.time_at(server))
 }

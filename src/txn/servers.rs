@@ -88,8 +88,7 @@ pub(super) struct ServerTime {
     pub(super) earliest: u64,
     /// A time that the clock has not passed.
     pub(super) latest: u64,
-    /// Whether the bounds follow from the assumption that the newest cell that was read was stamped
-    /// by this server.
+    /// Whether the bounds are assumed, because the clocks can't be compared.
     pub(super) is_assumed: bool,
 }
 
@@ -214,7 +213,7 @@ impl Servers {
             None => ServerTime {
                 earliest: self.local_now().saturating_sub(ASSUMED_SKEW),
                 latest: self.local_now().saturating_add(ASSUMED_SKEW),
-                is_assumed: false,
+                is_assumed: true,
             },
         }
     }
@@ -331,7 +330,7 @@ mod tests {
         let assumed = ServerTime {
             earliest: WALL_CLOCK - ASSUMED_SKEW,
             latest: WALL_CLOCK + ASSUMED_SKEW,
-            is_assumed: false,
+            is_assumed: true,
         };
         assert_eq!(servers.time_at(&server(1)), assumed);
     }

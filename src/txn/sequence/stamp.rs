@@ -18,7 +18,8 @@
 //!
 //! A given timestamp is kept.
 //!
-//! If S is ahead, because a client stamped cells ahead, waiting for the clock takes too long.
+//! If S is ahead, because a client stamped cells ahead, waiting for the clock takes too long. Where
+//! clocks can't be compared, all that may be ahead counts as ahead for puts.
 //! Then a put, and an increment or append of an absent cell, lie at S + 1, whatever the clock. A delete
 //! still lies in the past; it deletes the versions that are ahead one by one, so that it hides no later
 //! put.
@@ -179,8 +180,7 @@ impl Sequence<'_> {
                 continue;
             };
             let Seen { extent, ahead, .. } = seen;
-            let replaced = self.replaced.contains(mutation.row());
-            let times = Times::new(now, seen, replaced).map_err(|error| mutation.in_context(error))?;
+            let times = Times::new(now, seen).map_err(|error| mutation.in_context(error))?;
             stamped.ahead |= times.ahead.is_some();
             let floor = match mutation {
                 Mutation::Delete(_) => times.delete,
@@ -341,12 +341,12 @@ struct Times {
 }
 
 impl Times {
-    fn new(now: ServerTime, seen: Seen<'_>, replaced: bool) -> Result<Self> {
+    fn new(now: ServerTime, seen: Seen<'_>) -> Result<Self> {
         let is_ahead = is_ahead(seen.newest, now);
         let delete = if is_ahead { seen.near } else { seen.newest }.max(now.past());
         let after = timestamp_after(seen.newest.max(delete))?;
-        // If the assumption is wrong, the delete is ahead of the clock, and would hide the put.
-        let put_is_ahead = is_ahead || replaced && now.is_assumed;
+        // A clock that can't be compared can't be waited for either.
+        let put_is_ahead = is_ahead || now.is_assumed && seen.newest > now.past();
         Ok(Self {
             seen: seen.newest,
             delete,
