@@ -395,14 +395,13 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Newest> {
         let (table, partition) = (self.table(), &prepared.group.partition);
-        let deletes = prepared.sequence.deletes();
-        let newest = read::newest_timestamps(table, partition, to_read.clone(), deletes, deadline).await?;
+        let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
         let empty = newest.deleted_rows_without_cells();
         if empty.is_empty() || table.terms().replay_window.is_none() || prepared.is_one_mutation() {
             return Ok(newest);
         }
         deletions::put_placeholders(table, partition, empty, deadline).await?;
-        read::newest_timestamps(table, partition, to_read, deletes, deadline).await
+        read::newest_timestamps(table, partition, to_read, deadline).await
     }
 
     /// Sends an attempt together with others of its region. Returns `false` if a condition does not
@@ -549,7 +548,7 @@ fn guards_of_rows<'a>(
         let mut conditions = Vec::new();
         if found.has_cells {
             conditions.push(condition::has_only_timestamps(&guard.row, found.timestamps()));
-            if found.is_ahead() {
+            if found.is_ahead {
                 // Two columns may then have one timestamp.
                 conditions.extend(columns.map(|(column, newest)| absent_from((column, newest + 1))));
             }

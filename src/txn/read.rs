@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan, TimeRange,
+    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan,
     low_level::{AtOnce, RegionGuard, ScanParts, TableCalls},
 };
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use super::{
     proof,
     proven_table::ProvenTable,
     region_guard::{Both, VisitedServers, WholePartition},
-    sequence::{Extent, Seen, ToRead, Version, is_ahead},
+    sequence::{Extent, Seen, ToRead, is_ahead},
     servers::{Needs, ServerTime},
 };
 use crate::error::{ClientErrorKind, Error, Result};
@@ -50,10 +50,8 @@ pub(super) struct Found {
     cells: Vec<Cell>,
     /// Whether any of these cells is not deleted.
     pub(super) has_cells: bool,
-    /// The newest timestamp that is not [ahead](is_ahead), if anything is ahead.
-    near: u64,
-    /// The versions of the row that are ahead.
-    ahead: Vec<Version>,
+    /// Whether the newest timestamp is so far ahead of the server's clock that no call waits for it.
+    pub(super) is_ahead: bool,
 }
 
 impl Newest {
@@ -70,20 +68,12 @@ impl Found {
         Seen {
             newest: self.newest,
             extent: &self.extent,
-            near: self.near,
-            ahead: &self.ahead,
         }
     }
 
     /// Returns the timestamps of the row's newest cells.
     pub(super) fn timestamps(&self) -> BTreeSet<u64> {
         self.cells.iter().map(|cell| cell.timestamp).collect()
-    }
-
-    /// Returns whether anything of the row is so far ahead of the server's clock that no call waits
-    /// for it.
-    pub(super) fn is_ahead(&self) -> bool {
-        !self.ahead.is_empty()
     }
 
     /// Returns family and qualifier of the columns of a family, or of the row, each with the
@@ -208,8 +198,7 @@ impl<'a> Markers<'a> {
 }
 
 /// Reads the newest timestamp in each of these extents: of any version, and of any delete marker. A
-/// marker hides older puts, and other reads do not return it. `deletes` is whether anything of it is
-/// to be deleted.
+/// marker hides older puts, and other reads do not return it.
 ///
 /// # Errors
 ///
@@ -219,7 +208,6 @@ pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
     to_read: Vec<ToRead>,
-    deletes: bool,
     deadline: Instant,
 ) -> Result<Newest> {
     let extents: BTreeMap<Bytes, Extent> = to_read
@@ -264,8 +252,7 @@ pub(super) async fn newest_timestamps(
             newest,
             cells: values,
             has_cells,
-            near: 0,
-            ahead: Vec::new(),
+            is_ahead: false,
         };
         Ok((row, found))
     };
@@ -280,54 +267,10 @@ pub(super) async fn newest_timestamps(
         // Nothing had to be read, so nothing is stamped.
         None => ServerTime::default(),
     };
-    let mut rows: Vec<_> = by_row
-        .iter_mut()
-        .filter(|(_, found)| deletes && is_ahead(found.newest, now))
-        .collect();
-    if !rows.is_empty() {
-        rows.sort_unstable_by_key(|(row, _)| *row);
-        read_ahead(table, partition, rows, now, deadline).await?;
+    for found in by_row.values_mut() {
+        found.is_ahead = is_ahead(found.newest, now);
     }
     Ok(Newest { now, by_row })
-}
-
-/// Reads all versions after the clock of the partition's server, in these rows. Versions that were added since the rows were first read are noticed by the conditions.
-async fn read_ahead(
-    table: &ProvenTable,
-    partition: &Partition,
-    found: Vec<(&Bytes, &mut Found)>,
-    now: ServerTime,
-    deadline: Instant,
-) -> Result<()> {
-    let range = TimeRange {
-        from: now.earliest,
-        to: i64::MAX as u64,
-    };
-    let scan = Scan::new()
-        .raw()
-        .versions(i32::MAX as u32)
-        .time_range(range)
-        .filter(ReadFilter::key_only());
-    let rows = found.iter().map(|(row, _)| (*row).clone()).collect();
-    let mut read = rows_at_once(table, &WholePartition(partition), &rows, &scan, deadline).await?;
-    for (row, found) in found {
-        let cells = read.remove(row).map(Row::into_cells).unwrap_or_default();
-        if cells.len() > MAX_CELLS {
-            return Err(too_many_cells(cells.len()).at_row(&BytesBinary(row)));
-        }
-        let (ahead, near): (Vec<_>, Vec<_>) =
-            cells.into_iter().partition(|cell| is_ahead(cell.timestamp, now));
-        found.near = near.iter().map(|cell| cell.timestamp).max().unwrap_or(0);
-        let values = ahead.into_iter().filter(|cell| cell.kind == CellKind::Put);
-        found.ahead = values
-            .map(|cell| Version {
-                family: cell.family,
-                qualifier: cell.qualifier,
-                timestamp: cell.timestamp,
-            })
-            .collect();
-    }
-    Ok(())
 }
 
 fn too_many_cells(cells: usize) -> Error {

@@ -31,7 +31,7 @@ use hbase_client::{
 };
 
 use self::row::RowFold;
-pub(super) use self::stamp::{Extent, GuardedRow, Seen, ToRead, Version, is_ahead};
+pub(super) use self::stamp::{Extent, GuardedRow, Seen, ToRead, is_ahead};
 use crate::error::Result;
 
 /// The number of cells from which on hashing finds a repeated cell, instead of comparing pairs.

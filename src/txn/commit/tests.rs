@@ -298,35 +298,6 @@ fn hbase_fake_now(hbase: &FakeHBase) -> u64 {
     crate::txn::servers::millis(hbase_client::Environment::wall_clock(&hbase.environment()))
 }
 
-/// Cells stamped ahead are deleted one by one, so that nothing ahead hides what comes next.
-#[test]
-fn delete_of_a_cell_far_ahead_hides_no_later_put() {
-    FakeHBase::run(async |hbase| {
-        let [one, other] = two_clients(hbase).await?;
-        let far = hbase_fake_now(hbase) + 50 * 365 * 86_400_000;
-        for delete in [
-            Delete::new("xxxa"),
-            Delete::new("xxxa").family("f"),
-            Delete::new("xxxa").column("f", "q"),
-        ] {
-            for ahead in [0, 1] {
-                let put = Put::new("xxxa").cell_at("f", "q", far + ahead, "old");
-                commit(one.transaction("xxx").put(put)).await;
-            }
-            commit(one.transaction("xxx").delete(delete)).await;
-            assert_eq!(value(one.table(), "xxxa", "q").await?, None);
-            commit(
-                other
-                    .transaction("xxx")
-                    .put(Put::new("xxxa").cell("f", "q", "new")),
-            )
-            .await;
-            assert_eq!(value(one.table(), "xxxa", "q").await?.as_deref(), Some("new"));
-        }
-        Ok(())
-    });
-}
-
 /// A put that is stamped ahead, because its cell is, meets a delete of that cell.
 #[test]
 fn put_stamped_ahead_is_not_hidden_by_a_delete_in_its_way() {

@@ -20,9 +20,8 @@
 //!
 //! If S is ahead, because a client stamped cells ahead, waiting for the clock takes too long. Where
 //! clocks can't be compared, all that may be ahead counts as ahead for puts.
-//! Then a put, and an increment or append of an absent cell, lie at S + 1, whatever the clock. A delete
-//! still lies in the past; it deletes the versions that are ahead one by one, so that it hides no later
-//! put.
+//! Then a put, and an increment or append of an absent cell, lie at S + 1, and a delete lies at S,
+//! whatever the clock.
 //! Another delete could hide a put at S + 1, so the transaction is [ahead](Stamped::ahead): it has the
 //! condition that no transaction deleted anything in the partition since the read, and none was ahead
 //! (see [`deletions`](super::super::deletions)).
@@ -74,18 +73,6 @@ pub(in crate::txn) struct Seen<'a> {
     pub(in crate::txn) extent: &'a Extent,
     /// The newest timestamp, or 0 if nothing was found.
     pub(in crate::txn) newest: u64,
-    /// The newest timestamp that is not [ahead](is_ahead), if it is not certainly past.
-    pub(in crate::txn) near: u64,
-    /// The versions of the row that are ahead.
-    pub(in crate::txn) ahead: &'a [Version],
-}
-
-/// A version of a cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::txn) struct Version {
-    pub(in crate::txn) family: Bytes,
-    pub(in crate::txn) qualifier: Bytes,
-    pub(in crate::txn) timestamp: u64,
 }
 
 /// Returns whether a timestamp is so far ahead of the server's clock that no call waits for it.
@@ -179,18 +166,18 @@ impl Sequence<'_> {
                 stamped.mutations.push(mutation.clone());
                 continue;
             };
-            let Seen { extent, ahead, .. } = seen;
+            let extent = seen.extent;
             let times = Times::new(now, seen).map_err(|error| mutation.in_context(error))?;
             stamped.ahead |= times.ahead.is_some();
-            let floor = match mutation {
-                Mutation::Delete(_) => times.delete,
-                _ if times.ahead.is_some() => 0,
-                _ => times.seen,
+            let floor = match (times.ahead, mutation) {
+                (Some(_), _) => 0,
+                (None, Mutation::Delete(_)) => times.delete,
+                (None, _) => times.seen,
             };
             stamped.floor = stamped.floor.max(floor);
             match mutation {
                 Mutation::Put(put) => stamped.put(put, &times, extent),
-                Mutation::Delete(delete) => stamped.delete(delete, &times, ahead),
+                Mutation::Delete(delete) => stamped.delete(delete, &times),
                 Mutation::Increment(increment) => stamped.increment(increment, &times, extent),
                 Mutation::Append(append) => stamped.append(append, &times, extent),
             }
@@ -218,34 +205,6 @@ fn is_version(scope: &DeleteScope) -> bool {
         scope,
         DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. }
     )
-}
-
-/// Returns whether a delete of a row, families and columns covers a version.
-fn covers(delete: &Delete, version: &Version) -> bool {
-    let scopes = delete.parts();
-    scopes.is_empty()
-        || scopes.iter().any(|scope| match scope {
-            DeleteScope::Family(family) => *family == version.family,
-            DeleteScope::Column { family, qualifier } => {
-                (family, qualifier) == (&version.family, &version.qualifier)
-            }
-            DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => false,
-        })
-}
-
-impl From<Version> for DeleteScope {
-    fn from(version: Version) -> Self {
-        let Version {
-            family,
-            qualifier,
-            timestamp,
-        } = version;
-        Self::Version {
-            family,
-            qualifier,
-            timestamp,
-        }
-    }
 }
 
 impl Extent {
@@ -343,8 +302,8 @@ struct Times {
 impl Times {
     fn new(now: ServerTime, seen: Seen<'_>) -> Result<Self> {
         let is_ahead = is_ahead(seen.newest, now);
-        let delete = if is_ahead { seen.near } else { seen.newest }.max(now.past());
-        let after = timestamp_after(seen.newest.max(delete))?;
+        let delete = seen.newest.max(now.past());
+        let after = timestamp_after(seen.newest)?;
         // A clock that can't be compared can't be waited for either.
         let put_is_ahead = is_ahead || now.is_assumed && seen.newest > now.past();
         Ok(Self {
@@ -384,7 +343,7 @@ impl Stamped {
         self.mutations.push(put.into());
     }
 
-    fn delete(&mut self, delete: &Delete, times: &Times, ahead: &[Version]) {
+    fn delete(&mut self, delete: &Delete, times: &Times) {
         let from = times.delete + 1;
         for scope in delete.parts() {
             match scope {
@@ -392,11 +351,6 @@ impl Stamped {
                     self.guard_row(delete.row(), Some(family), from);
                 }
                 DeleteScope::Column { family, qualifier } => {
-                    let is_of_column =
-                        |version: &&Version| (family, qualifier) == (&version.family, &version.qualifier);
-                    let versions = ahead.iter().filter(is_of_column);
-                    let newest = versions.map(|version| version.timestamp).max();
-                    let from = newest.map_or(from, |newest| newest.max(times.delete) + 1);
                     self.guard(delete.row(), family, qualifier, from);
                 }
                 DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {}
@@ -409,13 +363,6 @@ impl Stamped {
         // Deletes of versions keep their own timestamps.
         self.mutations
             .push(delete.clone().with_stamp(Some(times.delete)).into());
-        let covered = ahead.iter().filter(|version| covers(delete, version));
-        let versions: Vec<_> = covered.cloned().map(DeleteScope::from).collect();
-        if !versions.is_empty() {
-            let mut delete = delete.clone();
-            *delete.parts_mut() = versions;
-            self.mutations.push(delete.into());
-        }
     }
 
     fn increment(&mut self, increment: &Increment, times: &Times, extent: &Extent) {

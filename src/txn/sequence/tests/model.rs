@@ -64,32 +64,6 @@ impl Store {
             .collect()
     }
 
-    /// Returns the newest timestamp of a row that is not ahead.
-    pub(super) fn near(&self, row: &Bytes, now: ServerTime) -> u64 {
-        let mut near = self.clone();
-        for versions in near.cells.values_mut() {
-            versions.retain(|timestamp, _| !is_ahead(*timestamp, now));
-        }
-        near.versions.retain(|(_, timestamp)| !is_ahead(*timestamp, now));
-        near.columns.retain(|_, timestamp| !is_ahead(*timestamp, now));
-        near.families.retain(|_, timestamp| !is_ahead(*timestamp, now));
-        near.newest(row, &Extent::Row)
-    }
-
-    pub(super) fn versions_ahead(&self, row: &Bytes, now: ServerTime) -> Vec<Version> {
-        let of_row = self.cells.iter().filter(|(key, _)| key.0 == *row);
-        of_row
-            .flat_map(|((_, family, qualifier), versions)| {
-                versions.keys().map(|timestamp| Version {
-                    family: family.clone(),
-                    qualifier: qualifier.clone(),
-                    timestamp: *timestamp,
-                })
-            })
-            .filter(|version| is_ahead(version.timestamp, now))
-            .collect()
-    }
-
     /// Returns the newest timestamp of a row within an extent, including delete markers.
     pub(super) fn newest(&self, row: &Bytes, extent: &Extent) -> u64 {
         // That a family is unchanged is checked with the rest of the row.
