@@ -267,9 +267,9 @@ pub(super) async fn newest_timestamps(
         // Nothing had to be read, so nothing is stamped.
         None => ServerTime::default(),
     };
-    for found in by_row.values_mut() {
-        found.is_ahead = is_ahead(found.newest, now);
-    }
+    by_row
+        .values_mut()
+        .for_each(|found| found.is_ahead = is_ahead(found.newest, now));
     Ok(Newest { now, by_row })
 }
 
