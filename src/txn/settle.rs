@@ -155,7 +155,7 @@ pub(super) enum Ended {
 pub(super) enum Purpose {
     /// The commit that sends the attempts may go on, and so may others of its id.
     Commit,
-    /// A caller is told that the transaction is not applied. No commit that began before may go on.
+    /// A caller learns that the transaction is not applied. No commit that began before may go on.
     Settlement,
 }
 
