@@ -152,24 +152,26 @@ async fn compare_clocks_once(table: &ProvenTable, partition: &Partition, deadlin
         return Ok(());
     };
     let environment = table.environment();
-    let mut hidden = None;
+    let mut visited_last = None;
     for _ in 0..CLOCK_TRIES {
         let visited = VisitedServers::of(partition);
         let asked = Instant::now();
         let before = servers::millis(environment.wall_clock());
         let shown = stamp_and_read(table, row.clone(), &visited, deadline).await?;
         let after = servers::millis(environment.wall_clock());
-        let server = visited.into_answering()?;
-        match shown {
-            Some(shown) => return table.servers().compare_clock(server, asked, before, shown, after),
-            None => hidden = Some(server),
+        // If attempts went to several servers, any of them may have stamped the newest cell.
+        match (shown, visited.into_only()) {
+            (Some(shown), Some(server)) => {
+                return table.servers().compare_clock(server, asked, before, shown, after);
+            }
+            (_, server) => visited_last = server,
         }
     }
     let error = Error::new(
         ClientErrorKind::Server,
-        "cells that are written to compare clocks are not there afterwards: another client deletes them, or all cells ahead of the clock",
+        "cells that are written to compare clocks are not there afterwards: another client deletes them, or all cells ahead of the clock, or the region moves each time",
     );
-    Err(match hidden {
+    Err(match visited_last {
         Some(server) => error.at_server(&server.address()),
         None => error,
     })

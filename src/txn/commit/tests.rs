@@ -49,6 +49,19 @@ fn hold(hbase: &FakeHBase, transaction: Transaction) -> (FaultHandle, JoinHandle
     (held, tokio::spawn(async move { transaction.commit().await }))
 }
 
+/// Runs a test on a cluster of two region servers.
+fn with_two_servers(test: impl AsyncFnOnce(&FakeHBase) -> Result<(), Box<dyn std::error::Error>>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let hbase = FakeHBase::builder().servers(2).build();
+        test(&hbase).await.unwrap();
+    });
+}
+
 async fn commit(transaction: Transaction) {
     let outcome = transaction.commit().await;
     assert!(outcome.is_committed(), "{outcome}");
@@ -220,15 +233,8 @@ fn column_added_to_a_row_that_is_being_deleted_is_deleted() {
 /// transactions, checked ones and deletes wait until that clock has passed what was written before.
 #[test]
 fn write_is_visible_after_a_move_to_a_clock_that_is_behind() {
-    let hbase = FakeHBase::builder().servers(2);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let hbase = hbase.build();
-        let [one, _] = two_clients(&hbase).await.unwrap();
+    with_two_servers(async |hbase| {
+        let [one, _] = two_clients(hbase).await?;
         hbase.server(1).set_clock_ahead(-20_000);
         let put = |value: &'static str| Put::new("xxxa").cell("f", "q", value);
         type Write = fn(Transaction, Put) -> Transaction;
@@ -252,17 +258,18 @@ fn write_is_visible_after_a_move_to_a_clock_that_is_behind() {
             assert_eq!(held.happened(), 1);
             hbase.move_region("orders", "xxx", 1);
             held.release();
-            let outcome = new.await.unwrap();
+            let outcome = new.await?;
             assert!(outcome.is_committed(), "{number}: {outcome}");
-            let value = value(one.table(), "xxxa", "q").await.unwrap();
+            let value = value(one.table(), "xxxa", "q").await?;
             assert_eq!(value.as_deref(), Some("new"), "{number}");
             commit(
                 one.transaction("xxx")
                     .delete(Delete::new("xxxa").column("f", "q")),
             )
             .await;
-            assert_eq!(one.table().get(Get::new("xxxa")).await.unwrap(), None, "{number}");
+            assert_eq!(one.table().get(Get::new("xxxa")).await?, None, "{number}");
         }
+        Ok(())
     });
 }
 
@@ -289,6 +296,31 @@ fn slow_comparison_of_clocks_hides_no_difference() {
             assert_eq!(value.as_deref(), Some("new"), "{ahead}");
             commit(orders.transaction("xxx").delete(Delete::new("xxxa"))).await;
         }
+        Ok(())
+    });
+}
+
+/// The attempt before was applied by another server, whose clock stamped the newest cell.
+#[test]
+fn comparison_repeated_on_another_server_compares_no_clock_with_the_wrong_server() {
+    with_two_servers(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        let orders = PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+        hbase.server(1).set_clock_ahead(-20_000);
+        hbase.move_region("orders", "xxx", 0);
+        hbase.settled().await;
+        let put = |value: &'static str| Put::new("xxxa").cell("f", "q", value);
+        orders.table().put(put("old")).await?;
+        sleep(TICK).await;
+        let comparison = hbase.fault(Call::Multi.on("orders").close_after().times(1));
+        let new = orders.transaction("xxx").put(put("new"));
+        let new = tokio::spawn(new.commit());
+        sleep(TICK).await;
+        assert_eq!(comparison.happened(), 1);
+        hbase.move_region("orders", "xxx", 1);
+        assert!(new.await?.is_committed());
+        let value = value(orders.table(), "xxxa", "q").await?;
+        assert_eq!(value.as_deref(), Some("new"));
         Ok(())
     });
 }
