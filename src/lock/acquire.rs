@@ -82,9 +82,9 @@ impl StampedAttempt {
 /// The outcome of an attempt, according to the answer to its call.
 struct Settled {
     outcome: AttemptOutcome,
-    /// It took all rows, but its cells are hidden: the rows were released on a server whose clock
-    /// is ahead.
-    is_hidden: bool,
+    /// It took all rows, but its cells are hidden, or may be overwritten: the rows were released on a
+    /// server whose clock is ahead. It must take them again with later timestamps.
+    is_too_early: bool,
 }
 
 /// Tries to take locks that are in one region, each independently, in one call, and returns the
@@ -103,18 +103,18 @@ pub(super) async fn attempt(
 ) -> Result<(Vec<AttemptOutcome>, Option<Row>)> {
     let first: Vec<StampedAttempt> = attempts.iter().map(StampedAttempt::unstamped).collect();
     let (mut settled, mut row_after) = send(&first, read_after.clone(), caller, deadline).await?;
-    let hidden = || {
+    let too_early = || {
         settled
             .iter()
             .zip(&first)
-            .filter(|(settled, _)| settled.is_hidden)
+            .filter(|(settled, _)| settled.is_too_early)
     };
-    if hidden().next().is_some() {
-        let stamped = hidden().map(|(_, attempt)| attempt.over_hiding_cells(deadline));
+    if too_early().next().is_some() {
+        let stamped = too_early().map(|(_, attempt)| attempt.over_hiding_cells(deadline));
         let again = async { send(&try_join_all(stamped).await?, read_after, caller, deadline).await };
         let (over, seen) = again.await.map_err(|error| error.with_effect(Effect::Unknown))?;
-        let hidden = settled.iter_mut().filter(|settled| settled.is_hidden);
-        for (settled, over) in hidden.zip(over) {
+        let too_early = settled.iter_mut().filter(|settled| settled.is_too_early);
+        for (settled, over) in too_early.zip(over) {
             *settled = over;
         }
         row_after = seen;
@@ -194,8 +194,21 @@ impl Answer {
 
     /// Returns whether all rows were taken, but one of them does not show that.
     fn is_hidden(&self, token: LockToken) -> bool {
+        self.took_all() && self.after.iter().any(|state| state.lease_of(token).is_none())
+    }
+
+    /// Returns whether all rows were taken.
+    fn took_all(&self) -> bool {
         self.processed.iter().all(|processed| *processed)
-            && self.after.iter().any(|state| state.lease_of(token).is_none())
+    }
+
+    /// Returns whether a row was taken in the millisecond in which it was released through a gateway.
+    fn may_be_freed_again(&self, own: &[RowState], token: LockToken) -> bool {
+        let mut rows = self.before.iter().zip(own);
+        rows.any(|(before, own)| {
+            let lease = own.lease_of(token);
+            lease.is_some_and(|lease| before.may_be_freed_again(&lease))
+        })
     }
 }
 
@@ -215,20 +228,28 @@ impl LockAttempt {
     async fn settle(&self, since: Moment, answer: Answer, deadline: Instant) -> Result<Settled> {
         let token = self.held.token;
         let own = answer.own();
-        if let Some(claim) = LockClaim::won(&self.held, since, self.location.now(), &own) {
+        let may_be_freed_again = answer.may_be_freed_again(&own, token);
+        if !may_be_freed_again
+            && let Some(claim) = LockClaim::won(&self.held, since, self.location.now(), &own)
+        {
             return Ok(Settled {
                 outcome: self
                     .location
                     .clear_underneath(claim, &answer.before, deadline)
                     .await?,
-                is_hidden: false,
+                is_too_early: false,
             });
         }
+        // Cells that a late release overwrites are deleted: another attempt may get their timestamp too.
+        let before = (!may_be_freed_again).then_some(&answer.before[..]);
         self.location
-            .give_back_part(token, Some(&answer.before), &own, deadline)
+            .give_back_part(token, before, &own, deadline)
             .await?;
         // The server stamps an append after the existing cell, and no delete marker is ahead of it.
-        let is_hidden = answer.is_hidden(token) && !self.location.rows.appended;
+        let is_too_early = match may_be_freed_again {
+            true => answer.took_all(),
+            false => answer.is_hidden(token) && !self.location.rows.appended,
+        };
         let mut states = answer.after;
         for (state, own) in states.iter_mut().zip(&own) {
             if own.lease_of(token).is_some() {
@@ -237,7 +258,7 @@ impl LockAttempt {
         }
         Ok(Settled {
             outcome: AttemptOutcome::Lost(states),
-            is_hidden,
+            is_too_early,
         })
     }
 
@@ -363,8 +384,15 @@ fn deepest(row_leases: &[RowLease], before: &[RowState]) -> Option<Millis> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
-    use hbase_client::{Cell, CellKind, SystemEnvironment};
+    use crate::{
+        Level,
+        lock::{LockManager, LockManagerOptions, LockTableOptions, layout::Columns},
+    };
+    use hbase_client::{Cell, CellKind, Environment as _, Put, SystemEnvironment, TableName};
+    use hbase_fake::FakeHBase;
 
     fn state(held: &HeldBy) -> RowState {
         let owner = Owner::Held(held.clone()).encode();
@@ -411,5 +439,47 @@ mod tests {
             ..answer([true, true])
         };
         assert!(!won(&hidden) && hidden.is_hidden(held.token));
+    }
+
+    /// A lock gets the timestamp of a release through a gateway, and then a copy of the release comes.
+    #[test]
+    fn late_copy_of_a_release_through_a_gateway_frees_no_later_hold() {
+        FakeHBase::run(async |hbase| {
+            let connection = hbase.connect().await?;
+            let name: TableName = "locks".parse()?;
+            LockTableOptions::from(name.clone())
+                .create(&connection.admin())
+                .await?;
+            let open = || {
+                LockManagerOptions::new("client")
+                    .farm("farm")
+                    .open(&connection, name.clone())
+            };
+            let (locks, others) = (open().await?, open().await?);
+            let request = |locks: &LockManager| locks.lock(Level::Dc, "lock");
+            let location = request(&locks)?.location;
+            let at = Millis::floor(hbase.environment().wall_clock().duration_since(UNIX_EPOCH)?);
+            let release = async || {
+                let free = Owner::FreedUnconditionally { ttl: Millis(60_000) }.encode();
+                for (index, row) in location.rows.rows.iter().enumerate() {
+                    let Columns { marker, owner, .. } = location.rows.columns(index);
+                    let put = Put::new(row.clone())
+                        .cell_at(location.rows.family.clone(), marker.clone(), at.0, "")
+                        .cell_at(location.rows.family.clone(), owner.clone(), at.0, free.clone());
+                    location.table.put(put).await?;
+                }
+                Ok::<_, hbase_client::Error>(())
+            };
+            for _ in 0..3 {
+                release().await?;
+                let held = request(&locks)?.acquire().await?;
+                let now = hbase.environment().wall_clock().duration_since(UNIX_EPOCH)?;
+                assert_eq!(Millis::floor(now), at, "not the millisecond of the release");
+                release().await?;
+                assert!(request(&others)?.try_acquire().await?.is_none());
+                assert!(held.release().await?.is_released());
+            }
+            Ok(())
+        });
     }
 }

@@ -51,9 +51,9 @@ use crate::{
 /// there, and so does the release of a dropped guard, whichever thread drops it: a current-thread
 /// runtime must be driven for that. After that runtime has shut down, the lock is not renewed any
 /// more, and a dropped guard is released in the runtime in which it is dropped; outside any
-/// runtime, the lease expires. Other tasks of this process then wait for the lock until the guard is
-/// dropped, or [`lost`](Self::lost) returns. [`renew`](Self::renew), [`release`](Self::release) and
-/// [`lost`](Self::lost) may be awaited in any runtime.
+/// runtime, the lease expires. Other tasks of this process that wait for the lock notice that within
+/// a second. [`renew`](Self::renew), [`release`](Self::release) and [`lost`](Self::lost) may be
+/// awaited in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {
     pub(super) held: Arc<Held>,
@@ -72,7 +72,7 @@ pub(super) struct Held {
     pub(super) beginning: Bytes,
     /// Locked while the hold is changed.
     pub(super) claim: Arc<tokio::sync::Mutex<LockClaim>>,
-    pub(super) term: Term<LocalClaim>,
+    pub(super) term: Arc<Term<LocalClaim>>,
 }
 
 /// The outcome of a release.
@@ -114,7 +114,7 @@ impl LockGuard {
         let held = Arc::new(Held {
             name,
             location,
-            term,
+            term: Arc::new(term),
             token: claim.token,
             fencing: claim.fencing,
             beginning: claim
@@ -195,7 +195,7 @@ impl LockGuard {
 
     /// Keeps the local claim as long as the lock is held.
     pub(crate) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
-        self.held.term.keep(local_claim);
+        local_claim.keep_for(&self.held.term);
         self
     }
 

@@ -2,14 +2,15 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use bytes::Bytes;
 use hbase_client::Table;
 use hbase_keyed_lock::{KeyedGuard, KeyedLock};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     abandoned::Watchers,
@@ -20,19 +21,29 @@ use super::{
     location::LockLocation,
     owner::MAX_HOLDER,
     releases::RecentReleases,
+    term::Term,
 };
 use crate::error::{Error, Result};
+
+/// How often a task that waits for its turn checks whether the holder's lease is over.
+const EXPIRY_CHECK: Duration = Duration::from_secs(1);
 
 /// The turn of one task among the tasks of its process that want a lock.
 pub(crate) type Turn = KeyedGuard<'static, Bytes>;
 
 /// The claim of a task that holds a lock, among the tasks of its process: its turn, if it has one,
-/// and the mark that the lock is held.
+/// and its entry among the holders.
 pub(crate) struct LocalClaim {
-    // Dropped before the turn: the next task that gets the turn marks the lock again.
-    _held: Option<KeyedGuard<'static, Bytes>>,
+    row: Bytes,
+    holders: Arc<Holders>,
+    /// The term that keeps this claim.
+    term: Weak<Term<Self>>,
     _turn: Option<Turn>,
 }
+
+/// The terms of the locks that tasks of this process hold, by their rows.
+#[derive(Default)]
+struct Holders(Mutex<HashMap<Bytes, Weak<Term<LocalClaim>>>>);
 
 /// The state that all locks of one client and table share within this process. `A` is the type of
 /// attempts that may still win.
@@ -43,8 +54,7 @@ pub(crate) struct LocalLocks<A = LockAttempt> {
     pub(super) cells_live: Option<Duration>,
     /// One task of this process requests a lock at a time; the others wait for their turn.
     turns: KeyedLock<Bytes>,
-    /// The locks that tasks of this process hold.
-    held: KeyedLock<Bytes>,
+    holders: Arc<Holders>,
     /// The last reason for which each lock was refused to the polling task of this process.
     refusals: Mutex<HashMap<Bytes, String>>,
     /// The locks that were released while other processes waited for them.
@@ -87,7 +97,7 @@ impl<A> LocalLocks<A> {
             holder,
             cells_live,
             turns: KeyedLock::new(),
-            held: KeyedLock::new(),
+            holders: Arc::default(),
             refusals: Mutex::default(),
             releases: RecentReleases::default(),
             tasks: BackgroundTasks::default(),
@@ -124,15 +134,23 @@ impl<A> LocalLocks<A> {
     /// Waits for a task's turn for a lock. The error is the reason for not getting it until then. A
     /// call that does not wait competes without a turn if the task with the turn does not hold the
     /// lock: only the server knows whether another process does.
+    ///
+    /// Ends the claim of a holder whose lease is over. Its own runtime may not be driven.
     pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Result<Option<Turn>, String> {
         let waits = Instant::now() < until;
-        let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
+        let mut turn = pin!(self.turns.lock(row.clone()).until(until.into_std()));
+        let turn = loop {
+            self.holders.expire(row);
+            if let Ok(turn) = timeout(EXPIRY_CHECK, &mut turn).await {
+                break turn;
+            }
+        };
         if let Ok(turn) = turn {
             return Ok(Some(turn.into_owned()));
         }
         let refusal = self.refusals().get(row).cloned();
         match refusal {
-            _ if self.holds(row) => Err("another task of this process holds it".to_owned()),
+            _ if self.holders.of(row).is_some() => Err("another task of this process holds it".to_owned()),
             _ if !waits => Ok(None),
             Some(why) => Err(format!("{why}, and other tasks of this process came first")),
             None => Err("other tasks of this process wait for it, and came first".to_owned()),
@@ -151,14 +169,51 @@ impl<A> LocalLocks<A> {
     /// Creates the claim of a task that won a lock.
     pub(crate) fn local_claim(&self, row: &Bytes, turn: Option<Turn>) -> LocalClaim {
         LocalClaim {
+            row: row.clone(),
+            holders: Arc::clone(&self.holders),
+            term: Weak::new(),
             _turn: turn,
-            _held: self.held.try_lock(row.clone()).map(KeyedGuard::into_owned),
         }
     }
+}
 
-    /// Returns whether a task of this process holds the lock.
-    fn holds(&self, row: &Bytes) -> bool {
-        self.held.is_locked(row.clone())
+impl LocalClaim {
+    /// Keeps the claim as long as this term lasts.
+    pub(crate) fn keep_for(mut self, term: &Arc<Term<Self>>) {
+        self.term = Arc::downgrade(term);
+        let mut holders = self.holders.locked();
+        holders.insert(self.row.clone(), Weak::clone(&self.term));
+        drop(holders);
+        term.keep(self);
+    }
+}
+
+impl Drop for LocalClaim {
+    fn drop(&mut self) {
+        let mut holders = self.holders.locked();
+        // Two guards of one token have one row, and so have permits.
+        let is_own = |term: &Weak<Term<Self>>| term.ptr_eq(&self.term);
+        if holders.get(&self.row).is_some_and(is_own) {
+            holders.remove(&self.row);
+        }
+    }
+}
+
+impl Holders {
+    fn locked(&self) -> MutexGuard<'_, HashMap<Bytes, Weak<Term<LocalClaim>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the term of the task that holds a lock.
+    fn of(&self, row: &Bytes) -> Option<Arc<Term<LocalClaim>>> {
+        self.locked().get(row)?.upgrade()
+    }
+
+    /// Ends the claim of a task whose lease is over.
+    fn expire(&self, row: &Bytes) {
+        if let Some(term) = self.of(row).filter(|term| term.until().is_some()) {
+            term.expire();
+        }
     }
 }
 

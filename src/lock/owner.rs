@@ -12,6 +12,8 @@ use crate::{
 
 const FREE: u8 = 0;
 const HELD: u8 = 1;
+/// Follows the TTL of a row that was released through a gateway.
+const UNCONDITIONALLY: u8 = 2;
 /// The longest name of a holder, in bytes.
 pub(crate) const MAX_HOLDER: usize = 256;
 
@@ -70,6 +72,9 @@ pub(crate) enum Owner {
     /// The row was released. The cells that say so live for `ttl` after their timestamp, as long as
     /// any cell under them.
     Free { ttl: Millis },
+    /// The same, through a gateway, whose writes have no condition: a late copy of the release
+    /// overwrites cells of its timestamp, whatever they are by then.
+    FreedUnconditionally { ttl: Millis },
 }
 
 /// The holder of a row.
@@ -139,6 +144,12 @@ impl Owner {
                 put_free(&mut value, *ttl);
                 value.freeze()
             }
+            Self::FreedUnconditionally { ttl } => {
+                let mut value = BytesMut::with_capacity(10);
+                put_free(&mut value, *ttl);
+                value.put_u8(UNCONDITIONALLY);
+                value.freeze()
+            }
             Self::Held(held) => {
                 let mut value = BytesMut::with_capacity(42 + held.holder.len());
                 held.put_beginning(&mut value);
@@ -161,6 +172,7 @@ impl Owner {
             (kind, over) = (value.get_u8(), Some(ttl));
         }
         match kind {
+            UNCONDITIONALLY if value.is_empty() => over.map(|ttl| Self::FreedUnconditionally { ttl }),
             HELD => {
                 let token = LockToken(value.try_get_u128().ok()?);
                 let renewal = value.try_get_u64().ok()?;
@@ -200,6 +212,8 @@ mod tests {
             };
             let free = Owner::Free { ttl: Millis(over) };
             prop_assert_eq!(Owner::decode(&free.encode()), Some(free.clone()));
+            let freed = Owner::FreedUnconditionally { ttl: Millis(over) };
+            prop_assert_eq!(Owner::decode(&freed.encode()), Some(freed));
             let alone = Owner::Held(held.clone()).encode();
             prop_assert!(alone.starts_with(&held.beginning()));
             prop_assert_eq!(Owner::decode(&alone), Some(Owner::Held(held.clone())));

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use hbase_client::{
     Mutation, Put,
     low_level::{CallKind, Pauses, RegionAction, condition},
@@ -19,7 +19,7 @@ use super::{
     location::{FENCING_TTL, LockChange, LockLocation},
     owner::LockToken,
     row_state::RowState,
-    ticket::{COLUMN, SLOTS, TICKET_TTL, Ticket},
+    ticket::{self, COLUMN, SLOTS, TICKET_TTL, Ticket},
 };
 use crate::error::Result;
 
@@ -137,14 +137,12 @@ impl Waiter {
         }
         let (slot, before) = match self.ticket {
             Some((slot, _)) => (slot, self.value.take()),
-            None => (self.free_slot()?, None),
+            None => self.free_slot()?,
         };
         self.ticket = Some((slot, Instant::now()));
-        let mut value = BytesMut::with_capacity(24);
-        value.put_u64(self.since.unwrap_or(0));
         let token = || LockToken::unique(self.location.environment());
-        value.put_u128(self.id.get_or_insert_with(token).bits());
-        let value = value.freeze();
+        let id = *self.id.get_or_insert_with(token);
+        let value = ticket::encode(self.since.unwrap_or(0), id);
         self.value = Some(value.clone());
         let put = self.put(slot, value).ttl(TICKET_TTL);
         Some(self.if_written(slot, before.as_ref(), put.into()))
@@ -160,12 +158,18 @@ impl Waiter {
     }
 
     /// Returns one of the first free slots at random: two processes that arrive together rarely
-    /// choose the same one. If they do, the process whose ticket is overwritten chooses again.
-    fn free_slot(&self) -> Option<u8> {
-        let is_free = |slot: &u8| self.others.iter().all(|(other, _)| other.slot != *slot);
-        let free: Vec<u8> = (0..SLOTS).filter(is_free).take(8).collect();
+    /// choose the same one. If they do, the process whose ticket is overwritten chooses again. Returns
+    /// the slot and its value, if that is a ticket that has outlived its process.
+    fn free_slot(&self) -> Option<(u8, Option<Bytes>)> {
+        let ticket_in = |slot| self.others.iter().find(|(other, _)| other.slot == slot);
+        let free = (0..SLOTS).filter_map(|slot| match ticket_in(slot) {
+            None => Some((slot, None)),
+            Some((_, read)) if is_alive(*read) => None,
+            Some((other, _)) => Some((slot, Some(other.value()))),
+        });
+        let mut free: Vec<_> = free.take(8).collect();
         let chosen = fastrand::usize(..free.len().max(1));
-        free.get(chosen).copied()
+        (chosen < free.len()).then(|| free.swap_remove(chosen))
     }
 
     /// Returns the mutation that gives up the ticket. The empty cell outlives it: HBase reads
@@ -192,7 +196,7 @@ impl Waiter {
             .copied()
             .partition(|ticket| Some(ticket.id) == self.id);
         match own.first() {
-            Some(own) => self.since = Some(own.since),
+            Some(own) => self.since = Some(own.since()),
             // It has expired or was overwritten.
             None => self.ticket = None,
         }
@@ -204,12 +208,10 @@ impl Waiter {
             .collect();
         let order = self.since.zip(self.id.map(LockToken::bits));
         let is_older = |other: &Ticket| order.is_none_or(|order| other.order() < order);
-        // On a server whose clock is behind, cells live longer than their TTL and hide newer ones.
-        let is_alive = |read: &Instant| read.elapsed() < TICKET_TTL;
         let older = self
             .others
             .iter()
-            .filter(|(other, read)| is_older(other) && is_alive(read));
+            .filter(|(other, read)| is_older(other) && is_alive(*read));
         self.set_ahead(older.count());
     }
 
@@ -278,6 +280,12 @@ impl Waiter {
     }
 }
 
+/// Returns whether the process of a ticket may be waiting still, from when the ticket was first read. On
+/// a server whose clock is behind, cells live longer than their TTL and hide newer ones.
+fn is_alive(read: Instant) -> bool {
+    read.elapsed() < TICKET_TTL
+}
+
 fn column(slot: u8) -> Bytes {
     Bytes::copy_from_slice(&[COLUMN, slot])
 }
@@ -300,6 +308,51 @@ impl Drop for Waiter {
             if let Err(error) = location.change("leaving the queue", actions, deadline).await {
                 tracing::debug!(%error, "cannot give up a ticket; it expires");
             }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_fake::FakeHBase;
+
+    use super::*;
+    use crate::{
+        Level,
+        lock::{LockManagerOptions, LockTableOptions},
+    };
+
+    /// Tickets have a TTL, but not if another program has written them.
+    #[test]
+    fn tickets_that_never_end_are_waited_for_once() {
+        FakeHBase::run(async |hbase| {
+            let connection = hbase.connect().await?;
+            let name: hbase_client::TableName = "locks".parse()?;
+            LockTableOptions::from(name.clone())
+                .create(&connection.admin())
+                .await?;
+            let open = || {
+                LockManagerOptions::new("client")
+                    .farm("farm")
+                    .open(&connection, name.clone())
+            };
+            let (locks, others) = (open().await?, open().await?);
+            let request = locks.lock(Level::Dc, "lock")?;
+            let location = request.location.clone();
+            let mut put = Put::new(location.rows.rows[0].clone());
+            for slot in 0..SLOTS {
+                let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
+                put = put.cell(location.rows.family.clone(), column(slot), ticket);
+            }
+            location.table.put(put).await?;
+            let held = others.lock(Level::Dc, "lock")?.acquire().await?;
+            let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(held.release().await?.is_released());
+            let released = Instant::now();
+            drop(waiting.await??);
+            assert!(released.elapsed() < TICKET_TTL * 2);
+            Ok(())
         });
     }
 }

@@ -223,7 +223,7 @@ impl RowState {
     pub(crate) fn remains(&self) -> Option<Remains> {
         let (seen, owner) = self.decoded()?;
         let ttl = match owner {
-            Owner::Free { ttl } => ttl,
+            Owner::Free { ttl } | Owner::FreedUnconditionally { ttl } => ttl,
             // The cells under it count from the timestamp before: see `RowLease::before`.
             Owner::Held(held) => held
                 .over
@@ -237,7 +237,20 @@ impl RowState {
 
     /// Returns whether this lease on the row was released.
     pub(crate) fn was_given_back(&self, row_lease: &RowLease) -> bool {
-        matches!(self.decoded(), Some((seen, Owner::Free { .. })) if seen.timestamp == row_lease.timestamp)
+        match self.decoded() {
+            Some((_, Owner::Held(_))) | None => false,
+            Some((seen, Owner::Free { .. } | Owner::FreedUnconditionally { .. })) => {
+                seen.timestamp == row_lease.timestamp
+            }
+        }
+    }
+
+    /// Returns whether a late copy of the release that freed the row would overwrite this lease.
+    pub(super) fn may_be_freed_again(&self, row_lease: &RowLease) -> bool {
+        match self.decoded() {
+            Some((seen, Owner::FreedUnconditionally { .. })) => seen.timestamp == row_lease.timestamp,
+            _ => false,
+        }
     }
 }
 

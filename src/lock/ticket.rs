@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Buf;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_client::Cell;
 
 use super::owner::LockToken;
@@ -19,8 +19,8 @@ pub(super) const TICKET_TTL: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(super) slot: u8,
-    /// When its process began to wait, by the server's clock.
-    pub(super) since: u64,
+    /// When its process began to wait, by the server's clock; 0 if its cell dates from then.
+    waited_since: u64,
     /// The timestamp of its cell.
     written: u64,
     pub(super) id: LockToken,
@@ -33,18 +33,40 @@ impl Ticket {
             return None;
         };
         let mut value = &cell.value[..];
-        let since = value.try_get_u64().ok()?;
+        let waited_since = value.try_get_u64().ok()?;
         let id = LockToken::of_bits(value.try_get_u128().ok()?);
         (value.is_empty() && slot < SLOTS).then_some(Self {
             slot,
-            since: if since == 0 { cell.timestamp } else { since },
+            waited_since,
             written: cell.timestamp,
             id,
         })
     }
 
+    /// Returns when its process began to wait, by the server's clock.
+    pub(super) fn since(&self) -> u64 {
+        match self.waited_since {
+            0 => self.written,
+            since => since,
+        }
+    }
+
     /// Orders tickets by arrival; the id breaks ties.
     pub(super) fn order(&self) -> (u64, u128) {
-        (self.since, self.id.bits())
+        (self.since(), self.id.bits())
     }
+
+    /// Returns the value of its cell.
+    pub(super) fn value(&self) -> Bytes {
+        encode(self.waited_since, self.id)
+    }
+}
+
+/// Returns the value of the cell of a process that began to wait at this time of the server's clock, or
+/// 0 if it begins with this cell.
+pub(super) fn encode(waited_since: u64, id: LockToken) -> Bytes {
+    let mut value = BytesMut::with_capacity(24);
+    value.put_u64(waited_since);
+    value.put_u128(id.bits());
+    value.freeze()
 }

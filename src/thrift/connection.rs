@@ -11,12 +11,17 @@ use hbase_client::{Effect, HostPort, low_level::CallKind};
 use hbase_thrift::hbase::{HbaseSyncClient, THbaseSyncClient, TThriftServerType};
 use thrift::{ApplicationErrorKind, protocol::TBinaryOutputProtocol};
 use tokio::{
-    sync::{AcquireError, OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 
-use super::{Framing, answer::Answers, failure, socket::Socket};
+use super::{
+    Framing,
+    answer::Answers,
+    failure,
+    permits::{Lane, Permits},
+    socket::Socket,
+};
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// HBase's default port of the gateway.
@@ -85,17 +90,6 @@ pub struct ThriftConnection {
     lane: Lane,
 }
 
-/// The connections that a call may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
-    /// The connections for all calls.
-    Common,
-    /// The connections for all calls and, if these are in use, those reserved for renewals.
-    Renewals,
-    /// The connections for all calls and, if these are in use, those reserved for releases.
-    Releases,
-}
-
 /// The options of a connection to a gateway.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until connect is called"]
@@ -113,9 +107,7 @@ struct Shared {
     timeout: Duration,
     call_timeout: Duration,
     /// One for each connection that may be open.
-    permits: Arc<Semaphore>,
-    for_renewals: Arc<Semaphore>,
-    for_releases: Arc<Semaphore>,
+    permits: Arc<Permits>,
     connections: usize,
     idle: Mutex<Vec<Wire>>,
 }
@@ -189,9 +181,7 @@ impl ThriftConnectionBuilder {
                 framing: self.framing,
                 timeout: self.timeout,
                 call_timeout: self.call_timeout,
-                permits: Arc::new(Semaphore::new(self.connections)),
-                for_renewals: Arc::new(Semaphore::new(self.connections)),
-                for_releases: Arc::new(Semaphore::new(self.connections)),
+                permits: Permits::new(self.connections),
                 connections: self.connections,
                 idle: Mutex::default(),
             }),
@@ -279,23 +269,18 @@ impl ThriftConnection {
         work: impl Fn(&mut Client) -> thrift::Result<T> + Send + 'static,
     ) -> Result<T> {
         let in_context = |error: Error| error.at_operation(operation).at_server(self.gateway());
-        let permit = timeout_at(deadline, self.permit())
-            .await
-            .map_err(|_| {
-                Error::new(
-                    ClientErrorKind::DeadlineExceeded,
-                    format!(
-                        "all {} connections to the Thrift gateway were in use",
-                        self.shared.connections
-                    ),
-                )
-                .with_retryable(true)
-                .with_hint("allow more connections, or make fewer calls at a time")
-            })
-            .and_then(|permit| {
-                permit.map_err(|_| Error::new(ClientErrorKind::Closed, "the connection is closed"))
-            })
-            .map_err(in_context)?;
+        let permit = timeout_at(deadline, self.shared.permits.take(self.lane)).await;
+        let permit = permit.map_err(|_| {
+            let error = Error::new(
+                ClientErrorKind::DeadlineExceeded,
+                format!(
+                    "all {} connections to the Thrift gateway were in use",
+                    self.shared.connections
+                ),
+            );
+            let hint = "allow more connections, or make fewer calls at a time";
+            in_context(error.with_retryable(true).with_hint(hint))
+        })?;
         let shared = Arc::clone(&self.shared);
         let until = deadline.min(Instant::now() + self.shared.call_timeout);
         let answer = spawn_blocking(move || {
@@ -316,29 +301,6 @@ impl ThriftConnection {
             }
         }
         .map_err(in_context)
-    }
-}
-
-impl ThriftConnection {
-    /// Waits for permission to use a connection.
-    async fn permit(&self) -> std::result::Result<OwnedSemaphorePermit, AcquireError> {
-        let of = |permits: &Arc<Semaphore>| Arc::clone(permits).acquire_owned();
-        let Shared {
-            permits,
-            for_renewals,
-            for_releases,
-            ..
-        } = &*self.shared;
-        let reserved = match self.lane {
-            Lane::Common => return of(permits).await,
-            Lane::Renewals => for_renewals,
-            Lane::Releases => for_releases,
-        };
-        tokio::select! {
-            biased;
-            permit = of(permits) => permit,
-            permit = of(reserved) => permit,
-        }
     }
 }
 

@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use super::{
-    connection::Lane,
     lock_location::{ThriftClaim, ThriftLockLocation},
+    permits::Lane,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -50,7 +50,7 @@ struct Held {
     fencing: u64,
     /// Locked while the hold is changed.
     claim: tokio::sync::Mutex<ThriftClaim>,
-    term: Term<LocalClaim>,
+    term: Arc<Term<LocalClaim>>,
 }
 
 impl ThriftLockGuard {
@@ -66,13 +66,13 @@ impl ThriftLockGuard {
             name,
             release: location.in_lane(Lane::Releases),
             location: location.in_lane(Lane::Renewals),
-            term: Term::new(
+            term: Arc::new(Term::new(
                 Clock::new(Arc::new(SystemEnvironment)),
                 claim.since,
                 lease,
                 margin,
                 renewed,
-            ),
+            )),
             token: claim.held.token,
             fencing: claim.fencing,
             claim: tokio::sync::Mutex::new(claim),
@@ -88,7 +88,7 @@ impl ThriftLockGuard {
 
     /// Keeps the claim among the tasks of this process while the lock is held.
     pub(super) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
-        self.held.term.keep(local_claim);
+        local_claim.keep_for(&self.held.term);
         self
     }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use std::time::Duration;
 
 use super::{
-    connection::Lane,
+    permits::Lane,
     rows::{Rows, resend},
 };
 use crate::{
@@ -302,7 +302,7 @@ impl ThriftLockLocation {
     /// then on.
     async fn vacate_row(&self, index: usize, stamp: u64, ttl: Millis, deadline: Instant) -> Result<()> {
         let row = &self.lock.rows[index];
-        let free = (OWNER, Owner::Free { ttl }.encode());
+        let free = (OWNER, Owner::FreedUnconditionally { ttl }.encode());
         if Duration::from(ttl) > LONG_REST {
             self.unmark(row, stamp, deadline).await?;
             // A flush may drop the delete marker under two later holds, so the owner cell still says

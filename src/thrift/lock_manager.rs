@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc};
 use hbase_client::{BytesBinary, IntoTableName, TableName, low_level::login_name};
 
 use super::{
-    connection::{Lane, ThriftConnection},
+    connection::ThriftConnection,
     lock_location::{ThriftAttempt, ThriftLockLocation},
+    permits::Lane,
     request::ThriftLockRequest,
     rows::Rows,
 };

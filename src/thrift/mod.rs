@@ -39,6 +39,7 @@
 // | file | contents |
 // |---|---|
 // | `connection` | `ThriftConnection`: connections to a gateway, and the threads that wait for it |
+// | `permits` | how many of them may be open |
 // | `socket` | one connection: a deadline for each call, a limit for each answer |
 // | `answer` | Thrift's binary protocol, from a peer that is not trusted |
 // | `failure` | the meaning of a failed call |
@@ -60,6 +61,7 @@ mod latch_location;
 mod latch_manager;
 mod lock_location;
 mod lock_manager;
+mod permits;
 mod request;
 mod rows;
 mod socket;

@@ -123,3 +123,29 @@ async fn guard_outlives_its_runtime_and_is_released_by_another() {
     drop(acquired_elsewhere(name, "dropped"));
     is_released(&others, "dropped").await;
 }
+
+/// The lease of the guard is over, and nothing drives the runtime that would have noticed it.
+#[tokio::test]
+async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
+    let table = LOCKS.get().await;
+    let connection = connect().await;
+    let locks = manager(&connection, &table).await;
+    // Its sockets belong to this runtime.
+    is_released(&locks, "stopped").await;
+    let short = request(&locks, "stopped").ttl(Duration::from_secs(2));
+    let acquired = tokio::task::spawn_blocking(|| {
+        let stopped = runtime();
+        let guard = stopped.block_on(short.acquire()).unwrap();
+        (guard, stopped)
+    });
+    let (guard, _stopped) = acquired.await.unwrap();
+    let waited = request(&locks, "stopped").wait(SOON).acquire().await.unwrap();
+    assert!(!guard.is_held() && waited.is_held());
+    assert!(waited.release().await.unwrap().is_released());
+    // The guard that is over does not speak for the one that is held.
+    let held = request(&locks, "stopped").acquire().await.unwrap();
+    drop(guard);
+    let refused = request(&locks, "stopped").try_acquire().await.unwrap();
+    assert!(refused.is_none());
+    drop(held);
+}

@@ -329,6 +329,25 @@ async fn guard_dropped_outside_a_runtime_is_released() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
+/// The lease of the guard is over, and nothing drives the runtime that would have noticed it.
+#[tokio::test]
+async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
+    let _gateway = GATEWAY.read().await;
+    let (_table, _native, visitor) = sides("stopped", false).await;
+    let request = |lease| visitor.lock(Level::Dc, "a").unwrap().ttl(lease);
+    let short = request(Duration::from_secs(2));
+    let acquired = tokio::task::spawn_blocking(|| {
+        let stopped = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let stopped = stopped.unwrap();
+        let guard = stopped.block_on(short.acquire()).unwrap();
+        (guard, stopped)
+    });
+    let (guard, _stopped) = acquired.await.unwrap();
+    let waited = request(LEASE).wait(LEASE).acquire().await.unwrap();
+    assert!(!guard.is_held() && waited.is_held());
+    assert!(waited.release().await.unwrap().is_released());
+}
+
 /// A client of either kind.
 enum Owner {
     Native(LockManager),
