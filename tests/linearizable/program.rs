@@ -29,11 +29,11 @@ pub(crate) struct Mix {
     pub(crate) dropped: u32,
     /// Whether transactions delete.
     pub(crate) deletes: bool,
-    /// Whether a transaction may be blind: write a cell without a condition on it or a guard. A server whose clock
-    /// is behind that of another may stamp it lower than what it replaces, as it does with HBase's own puts.
+    /// Whether a transaction may be blind: write a cell without a condition on it or a guard.
     pub(crate) blind: bool,
     /// Whether single rows are written without transactions. Updates do not notice it if partitions
-    /// have versions.
+    /// have versions. A server whose clock is behind that of another may stamp such a write lower than what
+    /// it replaces.
     pub(crate) plain: bool,
     /// Whether the values are checked that increments and appends of single rows return. The fake answers a
     /// repeated one with the present value.
@@ -47,7 +47,7 @@ pub(crate) struct Mix {
 
 impl Mix {
     /// Creates a mix of all operations that are linearizable together.
-    pub(crate) fn new(versioned: bool, blind: bool, pause: Duration, dropped: u32) -> Self {
+    pub(crate) fn new(versioned: bool, steady_clocks: bool, pause: Duration, dropped: u32) -> Self {
         let without = env::var(WITHOUT).unwrap_or_default();
         let has = |kind: &str| without.split(',').all(|other| other != kind);
         Self {
@@ -55,11 +55,11 @@ impl Mix {
             pause,
             dropped: if has("drops") { dropped } else { u32::MAX },
             deletes: has("deletes"),
-            blind: blind && has("blind"),
-            plain: blind && !versioned && has("plain"),
+            blind: has("blind"),
+            plain: steady_clocks && !versioned && has("plain"),
             results: false,
-            batches: blind && has("batches"),
-            streams: blind && has("streams"),
+            batches: has("batches"),
+            streams: steady_clocks && has("streams"),
             updates: has("updates"),
             settlements: has("settlements"),
         }

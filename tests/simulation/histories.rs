@@ -36,9 +36,6 @@ const CHECK: u32 = 10;
 /// The folder that gets the histories of each seed. If it is set, they are not checked.
 const KEPT: &str = "LINEARIZABLE_HISTORIES";
 
-/// Draws blind writes under skewed clocks too, which the library does not promise to be visible.
-const BLIND: &str = "LINEARIZABLE_BLIND";
-
 /// The operations and histories that this process has checked, and the histories that it could not
 /// decide.
 static CHECKED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
@@ -56,20 +53,20 @@ pub(crate) fn report() {
 
 /// Servers whose clocks agree.
 pub(crate) async fn with_steady_clocks(world: World) {
-    run(world, 0, true).await;
+    run(world, 0).await;
 }
 
 /// Servers whose clocks differ by up to 30 s.
 pub(crate) async fn with_skewed_clocks(world: World) {
-    run(world, MAX_SKEW, env::var_os(BLIND).is_some()).await;
+    run(world, MAX_SKEW).await;
 }
 
-async fn run(world: World, skew: i64, blind: bool) {
+async fn run(world: World, skew: i64) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     skew_clocks(&world, &plain, skew, &mut rng).await;
     let pause = Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap());
-    let mix = Mix::new(rng.bool(), blind, pause, 12);
+    let mix = Mix::new(rng.bool(), skew == 0, pause, 12);
     let versions = *rng.choice(&[1, 3]).unwrap();
     create(&plain, mix.versioned, versions).await;
     let mut clients = Vec::new();
