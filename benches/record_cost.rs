@@ -1,9 +1,10 @@
-//! What does a record cost, and what does group commit gain?
+//! What do a record, a guard and a delete cost, and what does group commit gain?
 //!
 //! Transactions of ten rows without a record, with a record under a generated id, and with one
-//! under the caller's id (which is read first, with one more call), from one task and from 16, each
-//! in its own partition. And transactions of one row, from 64 tasks in one partition, with
-//! admission, which sends queued transactions in one call, and without.
+//! under the caller's id, from one task and from 16, each in its own partition. Transactions of two
+//! rows without a delete, with guarded timestamps, and with deletes, one after the other, so that
+//! each writes what was written just before. And transactions of one row, from 64 tasks in one
+//! partition, with admission, which sends queued transactions in one call, and without.
 //!
 //!     make bench
 //!
@@ -19,12 +20,15 @@ mod setup;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use hbase_txn::{OpenOptions, PartitionedTable, Put, Transaction, TransactionId};
+use hbase_txn::{Delete, OpenOptions, PartitionedTable, Put, Transaction, TransactionId};
 use tokio::time::Instant;
 
 use self::setup::{Bench, Failure, Millis, Times, is_short, median};
 
 const ROWS: usize = 10;
+/// A row that the first task writes, and one of its partition that nobody writes.
+const FIRST_ROW: &str = "p00000";
+const ABSENT_ROW: &str = "p00absent";
 const VALUE: [u8; 100] = [b'v'; 100];
 /// The warm-up time of each variant: the region's location, the connection, the server's code.
 const WARM: Duration = Duration::from_secs(1);
@@ -36,6 +40,7 @@ struct Sort {
     table: PartitionedTable,
     rows: usize,
     partitions: Partitions,
+    /// What comes before the puts.
     prepare: fn(Transaction) -> Transaction,
 }
 
@@ -69,17 +74,17 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), F
     let unadmitted = open(OpenOptions::new().without_admission()).await?;
     println!("{rounds} rounds of {length:?} for each sort; medians");
 
-    let recorded = |name, prepare| Sort {
+    let alone = |name, rows, prepare| Sort {
         name,
         table: table.clone(),
-        rows: ROWS,
+        rows,
         partitions: Partitions::OneEach,
         prepare,
     };
     let sorts = [
-        recorded("no record", |transaction| transaction),
-        recorded("an id of its own", |transaction| transaction.recorded()),
-        recorded("the caller's id", |transaction| {
+        alone("no record", ROWS, |transaction| transaction),
+        alone("an id of its own", ROWS, |transaction| transaction.recorded()),
+        alone("the caller's id", ROWS, |transaction| {
             transaction.id(TransactionId::unique())
         }),
     ];
@@ -87,6 +92,23 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), F
         let what = format!("{ROWS} rows, {tasks} at a time, in partitions of their own");
         compare(&what, &sorts, tasks, rounds, length).await?;
     }
+
+    let sorts = [
+        alone("no delete", 2, |transaction| transaction),
+        alone("guarded timestamps", 2, |transaction| {
+            transaction.guard_timestamps()
+        }),
+        alone("a deleted column", 2, |transaction| {
+            transaction.delete(Delete::new(FIRST_ROW).column("f", "old"))
+        }),
+        alone("a replaced row", 2, |transaction| {
+            transaction.delete(Delete::new(FIRST_ROW))
+        }),
+        alone("a row that is absent", 2, |transaction| {
+            transaction.delete(Delete::new(ABSENT_ROW))
+        }),
+    ];
+    compare("2 rows, one after the other", &sorts, 1, rounds, length).await?;
 
     let grouped = |name, table| Sort {
         name,
@@ -191,11 +213,11 @@ async fn write(sort: Sort, task: usize, end: Instant) -> Result<Vec<Duration>, F
     let mut times = Vec::new();
     while Instant::now() < end {
         let began = Instant::now();
-        let mut transaction = sort.table.transaction(prefix.clone());
+        let mut transaction = (sort.prepare)(sort.table.transaction(prefix.clone()));
         for row in &rows {
             transaction = transaction.put(Put::new(row.clone()).cell("f", "q", &VALUE[..]));
         }
-        (sort.prepare)(transaction).commit().await.into_result()?;
+        transaction.commit().await.into_result()?;
         times.push(began.elapsed());
     }
     Ok(times)

@@ -325,6 +325,29 @@ fn comparison_repeated_on_another_server_compares_no_clock_with_the_wrong_server
     });
 }
 
+/// Without the deleted version, an older one is visible, which the delete of the row must find.
+#[test]
+fn row_whose_newest_version_was_deleted_is_deleted() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let now = hbase_fake_now(hbase);
+        for age in [3_000, 2_000, 1_000] {
+            let put = Put::new("xxxa").cell_at("f", "q", now - age, age.to_string());
+            other.table().put(put).await?;
+        }
+        for age in [1_000, 2_000] {
+            let version = Delete::new("xxxa").version("f", "q", now - age);
+            other.table().delete(version).await?;
+        }
+        assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("3000"));
+        commit(one.transaction("xxx").delete(Delete::new("xxxa"))).await;
+        assert_eq!(value(other.table(), "xxxa", "q").await?, None);
+        commit(one.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "new"))).await;
+        assert_eq!(value(other.table(), "xxxa", "q").await?.as_deref(), Some("new"));
+        Ok(())
+    });
+}
+
 /// Returns the time of the cluster without skew.
 fn hbase_fake_now(hbase: &FakeHBase) -> u64 {
     crate::txn::servers::millis(hbase_client::Environment::wall_clock(&hbase.environment()))
