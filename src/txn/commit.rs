@@ -517,6 +517,10 @@ impl Attempt<'_> {
 /// transaction all that it writes, of another one the cells that a condition names. A write to a cell
 /// that the caller has checked must be visible afterwards, whatever its timestamp is.
 fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> Vec<ToRead> {
+    // Most transactions.
+    if !group.guard_timestamps && group.conditions.is_empty() && !sequence.deletes() {
+        return Vec::new();
+    }
     let mut columns: HashSet<(&Bytes, &Bytes, &Bytes)> = HashSet::new();
     // A filter reads the whole row.
     let mut rows: HashSet<&Bytes> = HashSet::new();
