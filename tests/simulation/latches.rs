@@ -136,7 +136,7 @@ impl Party {
                 assert!(Instant::now() < end, "the other process does not arrive");
                 sleep(Duration::from_millis(50)).await;
             }
-            self.arrive_and_wait().await;
+            self.arrive_and_wait(true).await;
             self.rounds.set(self.rounds.get() - 1);
             while self.latch.delete().await.is_err() || self.left().await.is_some() {}
         }
@@ -144,15 +144,16 @@ impl Party {
 
     async fn follow(self) {
         while self.rounds.get() > 0 {
-            self.arrive_and_wait().await;
+            self.arrive_and_wait(false).await;
         }
     }
 
     /// Arrives at the latch of a round, and waits for it. The next one may exist before that wait.
-    async fn arrive_and_wait(&self) {
+    async fn arrive_and_wait(&self, leads: bool) {
         loop {
             match self.latch.arrive(self.name).await {
-                Ok(count) if count.counted => break,
+                // The leader has deleted the latch of the last round.
+                Ok(count) if count.counted || leads => break,
                 // It has arrived at the latch of the last round, which is not deleted yet, or an
                 // answer was lost.
                 Ok(count) if count.left > 0 => break,
