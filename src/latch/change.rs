@@ -65,10 +65,11 @@ impl LatchLocation {
                 .carry_out(&plan, &observation, participants, &mut lost, deadline)
                 .await?;
             if matches!(verdict, Verdict::Applied) {
-                // The remaining count of a latch that has ended meanwhile is meaningless.
-                let count = match after.deadline(self.cells.level) {
-                    Some(_) => counted(&after, true).map_err(unknown)?,
-                    None => LatchCount {
+                // The latch may have ended meanwhile, and another one of its name may have begun.
+                let is_there = after.deadline(self.cells.level).is_some() && after.latch() == plan.latch;
+                let count = match is_there {
+                    true => counted(&after, true).map_err(unknown)?,
+                    false => LatchCount {
                         left: plan.left,
                         counted: true,
                     },

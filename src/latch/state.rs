@@ -69,7 +69,8 @@ impl LatchInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LatchCount {
-    /// The remaining count, as read after the change: others may have counted in between.
+    /// The remaining count, as read after the change: others may have counted in between. If the latch
+    /// has ended by then, the count right after the change.
     pub left: u64,
     /// Whether this call counted. False for a participant that has arrived before.
     pub counted: bool,

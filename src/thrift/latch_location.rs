@@ -76,12 +76,14 @@ impl ThriftLatchLocation {
             let observation = self.read_and_settle(Participants::None, deadline).await?;
             let intent = intend(&self.cells, operation, change, &observation)?;
             if let Some(after) = self.carry_out(&intent, &observation, deadline).await? {
-                // The remaining count of a latch that has ended meanwhile is meaningless.
-                let left = match after.deadline(self.cells.level) {
-                    Some(_) => after.left().map_err(unknown)?,
-                    None => intent.left,
+                let latch = Some(intent.latch());
+                // The latch may have ended meanwhile, and another one of its name may have begun.
+                let is_there = after.deadline(self.cells.level).is_some() && after.latch() == latch;
+                let left = match is_there {
+                    true => after.left().map_err(unknown)?,
+                    false => intent.left,
                 };
-                return Ok((LatchCount { left, counted: true }, Some(intent.latch())));
+                return Ok((LatchCount { left, counted: true }, latch));
             }
             if !pauses.wait_before(deadline).await {
                 return Err(contended());
