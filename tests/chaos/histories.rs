@@ -19,6 +19,7 @@ use crate::{
     cluster::{PATIENCE, TestCluster, drop_table, until},
     linearizable::{
         checker,
+        objects::ObjectLog,
         program::{FAMILIES, Mix},
         runner::Shared,
     },
@@ -91,6 +92,17 @@ async fn histories_are_linearizable_under_any_fault() {
             "too few histories were decided: {found:?}"
         );
     }
+}
+
+/// Checks the histories of the locks or latches of a test.
+pub(crate) fn check_objects(test: &str, log: &ObjectLog) {
+    let mut found = Found::default();
+    tokio::task::block_in_place(|| found.check(&log.take(), &[]));
+    println!("{test}: {found:?}");
+    assert!(
+        10 * found.undecided <= found.histories,
+        "too few histories were decided: {found:?}"
+    );
 }
 
 /// Runs rounds of programs on new partitions, and checks the histories of each.

@@ -16,19 +16,21 @@ use serde_json::Value;
 /// The path of a checker that is built already.
 const BUILT: &str = "LINEARIZABLE_CHECKER";
 /// The sources of the checker.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 8] = [
     "go.mod",
     "go.sum",
     "main.go",
     "history.go",
     "model.go",
+    "lock.go",
+    "latch.go",
     "reduce.go",
 ];
 
 static PROGRAM: LazyLock<PathBuf> =
     LazyLock::new(|| env::var_os(BUILT).map_or_else(build, |path| PathBuf::from(&path)));
 
-/// The verdict on the history of one partition.
+/// The verdict on the history of one partition, lock or latch.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) history: String,

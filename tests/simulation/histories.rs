@@ -21,6 +21,7 @@ use crate::{
     bench::{MAX_SKEW, connect_with, skew_clocks},
     linearizable::{
         checker,
+        objects::ObjectLog,
         program::{FAMILIES, Mix},
         runner::Shared,
     },
@@ -36,19 +37,69 @@ const CHECK: u32 = 10;
 /// The folder that gets the histories of each seed. If it is set, they are not checked.
 const KEPT: &str = "LINEARIZABLE_HISTORIES";
 
-/// The operations and histories that this process has checked, and the histories that it could not
+/// What this process has checked.
+static CHECKED: Checked = Checked::new();
+
+/// The operations and histories that a scenario has checked, and the histories that it could not
 /// decide.
-static CHECKED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+pub(crate) struct Checked([AtomicUsize; 3]);
+
+impl Checked {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicUsize::new(0) }; 3])
+    }
+
+    /// Checks the histories of a run. Returns the violations.
+    pub(crate) fn check(&self, world: &World, histories: &str) -> Vec<String> {
+        let mut violations = Vec::new();
+        for verdict in checker::check(histories, CHECK) {
+            self.0[0].fetch_add(verdict.operations, Ordering::Relaxed);
+            self.0[1].fetch_add(1, Ordering::Relaxed);
+            if verdict.is_legal.is_none() {
+                self.0[2].fetch_add(1, Ordering::Relaxed);
+                println!(
+                    "SIM_SEED={}: {} is undecided after {:.0} s",
+                    world.seed(),
+                    verdict.history,
+                    verdict.seconds
+                );
+            }
+            if verdict.is_legal == Some(false) {
+                violations.push(format!(
+                    "{} is not linearizable:\n{}",
+                    verdict.history,
+                    verdict.violation.join("\n")
+                ));
+            }
+        }
+        violations
+    }
+
+    /// Checks the locks and latches of a run.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a history is not linearizable.
+    pub(crate) fn check_objects(&self, world: &World, log: &ObjectLog) {
+        let violations = self.check(world, &log.take());
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
+
+    /// Prints how much was checked.
+    ///
+    /// # Panics
+    ///
+    /// Panics if too little was decided.
+    pub(crate) fn report(&self) {
+        let [operations, histories, undecided] = [0, 1, 2].map(|kind| self.0[kind].load(Ordering::Relaxed));
+        println!("{operations} operations in {histories} histories, {undecided} of them undecided");
+        assert!(20 * undecided <= histories, "too few histories were decided");
+    }
+}
 
 /// Prints how much was checked.
-///
-/// # Panics
-///
-/// Panics if too little was decided.
 pub(crate) fn report() {
-    let [operations, histories, undecided] = [0, 1, 2].map(|kind| CHECKED[kind].load(Ordering::Relaxed));
-    println!("{operations} operations in {histories} histories, {undecided} of them undecided");
-    assert!(20 * undecided <= histories, "too few histories were decided");
+    CHECKED.report();
 }
 
 /// Servers whose clocks agree.
@@ -114,26 +165,7 @@ async fn run(world: World, skew: i64) {
         return;
     }
     let mut failures = shared.log.contradictions();
-    for verdict in checker::check(&histories, CHECK) {
-        CHECKED[0].fetch_add(verdict.operations, Ordering::Relaxed);
-        CHECKED[1].fetch_add(1, Ordering::Relaxed);
-        if verdict.is_legal.is_none() {
-            CHECKED[2].fetch_add(1, Ordering::Relaxed);
-            println!(
-                "SIM_SEED={}: {} is undecided after {:.0} s",
-                world.seed(),
-                verdict.history,
-                verdict.seconds
-            );
-        }
-        if verdict.is_legal == Some(false) {
-            failures.push(format!(
-                "{} is not linearizable:\n{}",
-                verdict.history,
-                verdict.violation.join("\n")
-            ));
-        }
-    }
+    failures.extend(CHECKED.check(&world, &histories));
     assert!(
         failures.is_empty(),
         "{}\n{mix:?}, {versions} versions",

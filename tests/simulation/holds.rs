@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     rc::Rc,
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -19,7 +20,9 @@ use tokio::{
 
 use crate::{
     bench::{CLIENT, connect, lock_options},
+    histories::Checked,
     holds_checker::History,
+    linearizable::objects::{ObjectLog, RecordedHold},
 };
 
 const FAMILY: &str = "D";
@@ -31,6 +34,9 @@ const HOLDS: usize = 6;
 /// Enough in virtual time, where all clocks run at one speed: a longer margin would hide a lease that
 /// is counted too long.
 const MARGIN: Duration = Duration::from_millis(2);
+
+/// What Porcupine has checked.
+pub(crate) static CHECKED: Checked = Checked::new();
 
 /// The holds by the servers' clocks, which are all right.
 ///
@@ -64,6 +70,8 @@ struct Owner {
     locks: LockManager,
     data: Table,
     history: History,
+    log: Arc<ObjectLog>,
+    number: usize,
     has_java: bool,
     lease: Duration,
     rng: Rng,
@@ -98,6 +106,7 @@ pub(crate) async fn scenario(world: World) {
     }
     let lease = Duration::from_millis(rng.u64(600..3_000));
     let history = History::new();
+    let log = ObjectLog::new();
     let spans = Rc::new(Spans::default());
     let wall = plain.environment().wall_clock();
     let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
@@ -111,6 +120,8 @@ pub(crate) async fn scenario(world: World) {
             locks: locks.open(&connection, "locks").await.unwrap(),
             data: connection.table("locks").unwrap(),
             history: history.clone(),
+            log: Arc::clone(&log),
+            number,
             has_java,
             lease,
             rng: world.rng(1 + number as u64),
@@ -120,6 +131,7 @@ pub(crate) async fn scenario(world: World) {
     world.begin_faults();
     tasks.await;
     world.end_faults().await;
+    CHECKED.check_objects(&world, &log);
     history.check();
     spans.check();
 }
@@ -149,8 +161,16 @@ impl Owner {
             if self.has_java {
                 spawn_local(release_as_java(self.data.clone(), lock, self.rng.fork()));
             }
+            let called = self.log.now();
             match timeout(patience, request.acquire()).await {
-                Ok(Ok(guard)) => self.hold(lock, guard).await,
+                Ok(Ok(guard)) => {
+                    let (name, fencing) = (format!("lock-{lock}"), guard.fencing());
+                    // A server gave the lock to it in the millisecond of its fencing number.
+                    let given = Duration::from_millis(fencing + 1).saturating_sub(self.clock.1);
+                    let (log, client, given) = (&self.log, self.number, self.clock.0 + given);
+                    let recorded = RecordedHold::acquired(log, &name, client, fencing, called, given);
+                    self.hold(lock, guard, recorded).await;
+                }
                 // Refused, or failed because of faults.
                 Ok(Err(_)) => {}
                 Err(_) => assert!(patience < Duration::from_secs(1), "a request does not end"),
@@ -158,7 +178,7 @@ impl Owner {
         }
     }
 
-    async fn hold(&mut self, lock: usize, guard: LockGuard) {
+    async fn hold(&mut self, lock: usize, guard: LockGuard, recorded: RecordedHold) {
         let begun = self.history.acquired(lock, guard.fencing());
         let mut claim = Instant::now() + guard.remaining();
         // Mostly a holder sleeps past its lease, and has renewed it before; sometimes it stays as long
@@ -168,9 +188,12 @@ impl Owner {
                 if self.rng.u8(..4) > 0 {
                     sleep(self.lease.mul_f64(self.rng.f64() / 2.0)).await;
                     // Again after a lost answer, as the background task does.
-                    let mut left = 3;
-                    while left > 0 && guard.renew().await.is_err() {
-                        left -= 1;
+                    for _ in 0..3 {
+                        let called = self.log.now();
+                        if guard.renew().await.is_ok() {
+                            recorded.renewed(called);
+                            break;
+                        }
                     }
                     // A guard whose lease expired meanwhile claims nothing more, and releases what a
                     // late renewal has prolonged.
@@ -207,10 +230,17 @@ impl Owner {
         // it was last checked.
         let ended = if end > now { now } else { claim.min(now) };
         self.history.ended_at(begun, ended);
-        let until = self.clock.1 + ended.saturating_duration_since(self.clock.0);
-        let until = u64::try_from(until.as_millis()).unwrap();
-        self.spans.all.borrow_mut().push((lock, guard.fencing(), until));
-        if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
+        let ended_at = self.clock.1 + ended.saturating_duration_since(self.clock.0);
+        let ended_at = u64::try_from(ended_at.as_millis()).unwrap();
+        self.spans
+            .all
+            .borrow_mut()
+            .push((lock, guard.fencing(), ended_at));
+        let until = if end > now { end } else { claim };
+        let called = self.log.now();
+        let outcome = guard.release().await;
+        recorded.released(called, until, &outcome);
+        if let Ok(ReleaseOutcome::Lost(loss)) = outcome {
             // A late release may find the next holder; a release in time may not.
             assert!(
                 self.has_java || loss == LockLoss::Expired || Instant::now() >= end,

@@ -11,14 +11,18 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Connection, Level,
-    latch::{Latch, LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
+    latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 use tokio::{
     task::LocalSet,
     time::{Instant, sleep, timeout},
 };
 
-use crate::bench::connect;
+use crate::{
+    bench::connect,
+    histories::Checked,
+    linearizable::objects::{ObjectLog, RecordedLatch},
+};
 
 /// Much longer than any run.
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
@@ -34,6 +38,9 @@ const SPARE: u64 = 7;
 /// Half of the participants; the others arrive by name while all workers do so.
 const PARTICIPANTS: usize = 6;
 
+/// What Porcupine has checked.
+pub(crate) static CHECKED: Checked = Checked::new();
+
 #[derive(Default)]
 struct Tally {
     /// The sum of the certain count-downs, and of those that are unknown.
@@ -45,16 +52,16 @@ struct Tally {
 
 /// One of two processes that count each latch of one name.
 struct Party {
-    latch: Latch,
+    latch: RecordedLatch,
     name: &'static str,
     /// How many rounds are left.
     rounds: Rc<Cell<usize>>,
 }
 
 struct Worker {
-    counting: Latch,
-    arriving: Latch,
-    closing: Latch,
+    counting: RecordedLatch,
+    arriving: RecordedLatch,
+    closing: RecordedLatch,
     tally: Rc<Tally>,
     rng: Rng,
 }
@@ -65,7 +72,10 @@ pub(crate) async fn scenario(world: World) {
     let options = LatchTableOptions::new("latches").unwrap().regions(2);
     options.create(&plain.admin()).await.unwrap();
     let here = open(&plain).await;
-    let [counting, arriving, closing] = ["c", "a", "z"].map(|id| here.latch(Level::Dc, id).unwrap());
+    let log = ObjectLog::new();
+    let recorded =
+        |latches: &LatchManager, id| RecordedLatch::new(&log, latches.latch(Level::Dc, id).unwrap());
+    let [counting, arriving, closing] = ["c", "a", "z"].map(|id| recorded(&here, id));
     counting.init(COUNT, LIFE).await.unwrap();
     arriving.init(SPARE + PARTICIPANTS as u64, LIFE).await.unwrap();
     closing.init(WORKERS as u64, LIFE).await.unwrap();
@@ -74,11 +84,10 @@ pub(crate) async fn scenario(world: World) {
     for number in 0..WORKERS {
         let connection = connect(&world, &mut rng).await;
         let latches = open(&connection).await;
-        let latch = |id| latches.latch(Level::Dc, id).unwrap();
         let worker = Worker {
-            counting: latch("c"),
-            arriving: latch("a"),
-            closing: latch("z"),
+            counting: recorded(&latches, "c"),
+            arriving: recorded(&latches, "a"),
+            closing: recorded(&latches, "z"),
             tally: Rc::clone(&tally),
             rng: world.rng(1 + number as u64),
         };
@@ -89,7 +98,7 @@ pub(crate) async fn scenario(world: World) {
     for (leads, name) in [(true, "first"), (false, "second")] {
         let latches = open(&connect(&world, &mut rng).await).await;
         let party = Party {
-            latch: latches.latch(Level::Dc, "r").unwrap(),
+            latch: recorded(&latches, "r"),
             name,
             rounds: Rc::clone(&rounds),
         };
@@ -105,12 +114,13 @@ pub(crate) async fn scenario(world: World) {
     world.end_faults().await;
     assert_eq!(waited.await.unwrap().unwrap(), WaitOutcome::Reached);
     let left = counting.show().await.unwrap().count.unwrap();
+    let info = arriving.show().await.unwrap();
+    CHECKED.check_objects(&world, &log);
     let (done, unknown) = (tally.done.get(), tally.unknown.get());
     assert!(
         (COUNT - done - unknown..=COUNT - done).contains(&left),
         "{left} of {COUNT} are left; {done} were counted down for certain and {unknown} perhaps"
     );
-    let info = arriving.show().await.unwrap();
     let arrived = tally.arrived.borrow();
     let missing = PARTICIPANTS - arrived.len();
     assert_eq!(info.state, LatchState::Open);

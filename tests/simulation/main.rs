@@ -15,7 +15,7 @@
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |
 //! | `elections` | leaders and what followers see of them |
-//! | `histories` | drawn programs have linearizable histories |
+//! | `histories` | drawn programs have linearizable histories, which Porcupine checks; also those of `holds` and `latches` |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
@@ -78,6 +78,7 @@ fn locks_have_one_holder() {
         .steady_clocks()
         .doubled_requests()
         .run(holds::scenario);
+    holds::CHECKED.report();
 }
 
 #[test]
@@ -116,6 +117,7 @@ fn latches_count_each_call_once() {
         .steady_clocks()
         .doubled_requests()
         .run(latches::scenario);
+    latches::CHECKED.report();
 }
 
 #[test]

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use hbase_txn::{
     Error, Level,
-    latch::{Latch, LatchCount, LatchState},
+    latch::{LatchCount, LatchState},
 };
+
+use crate::linearizable::objects::RecordedLatch;
 
 /// A latch that any worker counts down.
 pub(super) struct Counting {
@@ -80,7 +82,7 @@ impl Counting {
     }
 
     /// The count must lie between the bounds of the results.
-    pub(super) async fn check(&self, latch: &Latch) {
+    pub(super) async fn check(&self, latch: &RecordedLatch) {
         let info = latch.show().await.unwrap();
         let left = i64::try_from(info.count.unwrap()).unwrap();
         assert_eq!(info.farms.values().sum::<i64>(), left, "{info:?}");
@@ -95,7 +97,7 @@ impl Counting {
 }
 
 impl Arriving {
-    pub(super) async fn check(&self, latch: &Latch) {
+    pub(super) async fn check(&self, latch: &RecordedLatch) {
         let info = latch.show().await.unwrap();
         assert_eq!(
             (info.state, info.count),

@@ -21,7 +21,11 @@ use super::{
     FARMS, Rig,
     ledger::{Arriving, Counting, SPARE, Tally},
 };
-use crate::cluster::{PATIENCE, until};
+use crate::{
+    cluster::{PATIENCE, until},
+    histories::check_objects,
+    linearizable::objects::{ObjectLog, RecordedLatch},
+};
 
 /// Much longer than any test.
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
@@ -38,6 +42,7 @@ pub(super) struct Load {
 struct Shared {
     counting: Vec<Counting>,
     arriving: Vec<Arriving>,
+    log: Arc<ObjectLog>,
     /// The number of calls that workers have begun, and the number of all.
     next: AtomicUsize,
     all: usize,
@@ -45,6 +50,12 @@ struct Shared {
     /// The pause of a worker between two calls.
     rest: Duration,
     over: AtomicBool,
+}
+
+impl Shared {
+    fn latch(&self, latches: &LatchManager, level: Level, id: &str) -> RecordedLatch {
+        RecordedLatch::new(&self.log, latches.latch(level, id).unwrap())
+    }
 }
 
 fn level(number: usize) -> Level {
@@ -70,25 +81,26 @@ impl Load {
             .into_iter()
             .map(|number| Counting::new(format!("c{number}"), level(number), EACH))
             .collect();
-        let here = rig.latches(&rig.connection, FARMS[0]).await;
-        for one in &arriving {
-            let count = SPARE + one.participants as u64;
-            let latch = here.latch(one.level, &one.id).unwrap();
-            latch.init(count, LIFE).await.unwrap();
-        }
-        for one in &counting {
-            let latch = here.latch(one.level, &one.id).unwrap();
-            latch.init(one.count.unsigned_abs(), LIFE).await.unwrap();
-        }
         let shared = Arc::new(Shared {
             all: (arriving.len() + counting.len()) * EACH,
             counting,
             arriving,
+            log: ObjectLog::new(),
             next: AtomicUsize::new(0),
             tally: Tally::default(),
             rest,
             over: AtomicBool::new(false),
         });
+        let here = rig.latches(&rig.connection, FARMS[0]).await;
+        for one in &shared.arriving {
+            let count = SPARE + one.participants as u64;
+            let latch = shared.latch(&here, one.level, &one.id);
+            latch.init(count, LIFE).await.unwrap();
+        }
+        for one in &shared.counting {
+            let latch = shared.latch(&here, one.level, &one.id);
+            latch.init(one.count.unsigned_abs(), LIFE).await.unwrap();
+        }
         let mut workers = JoinSet::new();
         for (number, connection) in connections.iter().enumerate() {
             let farm = rig.latches(connection, FARMS[number % 2]).await;
@@ -125,11 +137,12 @@ impl Load {
         let looks = self.watcher.await.unwrap();
         let here = rig.latches(&rig.connection, FARMS[0]).await;
         for one in &self.shared.arriving {
-            one.check(&here.latch(one.level, &one.id).unwrap()).await;
+            one.check(&self.shared.latch(&here, one.level, &one.id)).await;
         }
         for one in &self.shared.counting {
-            one.check(&here.latch(one.level, &one.id).unwrap()).await;
+            one.check(&self.shared.latch(&here, one.level, &one.id)).await;
         }
+        check_objects(test, &self.shared.log);
         rig.all_ends().await;
         println!(
             "{test}: {} arrivals, {:?} of {} count-downs, {looks} looks at all sums",
@@ -159,12 +172,14 @@ async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
         let in_block = (latches - 4 * block).min(4);
         let (latch, participant) = (4 * block + within % in_block, within / in_block);
         match latch.checked_sub(shared.arriving.len()) {
-            None => arrive(&shared.arriving[latch], of, participant).await,
+            None => {
+                let one = &shared.arriving[latch];
+                arrive(shared.latch(of(one.level), one.level, &one.id), participant).await;
+            }
             Some(latch) => {
                 let one = &shared.counting[latch];
-                let told = of(one.level)
-                    .latch(one.level, &one.id)
-                    .unwrap()
+                let told = shared
+                    .latch(of(one.level), one.level, &one.id)
                     .count_down(1)
                     .await;
                 if let Err(error) = &told {
@@ -182,8 +197,7 @@ async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
     }
 }
 
-async fn arrive<'a>(one: &Arriving, of: impl Fn(Level) -> &'a LatchManager, participant: usize) {
-    let latch = of(one.level).latch(one.level, &one.id).unwrap();
+async fn arrive(latch: RecordedLatch, participant: usize) {
     let (name, deadline) = (format!("p{participant}"), Instant::now() + PATIENCE);
     loop {
         match latch.arrive(&name).await {

@@ -22,7 +22,9 @@ use tokio::{
 use super::{locks_of, request};
 use crate::{
     cluster::until,
+    histories::check_objects,
     holds::{Begun, History},
+    linearizable::objects::{ObjectLog, RecordedHold},
 };
 
 const FAMILY: &str = "D";
@@ -55,6 +57,7 @@ struct Shared {
     terms: Terms,
     over: AtomicBool,
     history: History,
+    log: Arc<ObjectLog>,
     counts: Counts,
 }
 
@@ -76,6 +79,7 @@ enum Ground {
 
 /// One of the owners.
 struct Owner {
+    number: usize,
     ground: Ground,
     rng: Rng,
     shared: Arc<Shared>,
@@ -192,13 +196,15 @@ impl Contest {
             terms,
             over: AtomicBool::new(false),
             history: History::new(),
+            log: ObjectLog::new(),
             counts: Counts::default(),
         });
         let mut owners = JoinSet::new();
-        for (number, ground) in (0..).zip(grounds) {
+        for (number, ground) in grounds.into_iter().enumerate() {
             let owner = Owner {
+                number,
                 ground,
-                rng: rng(number),
+                rng: rng(number as u64),
                 shared: Arc::clone(&shared),
             };
             owners.spawn(owner.come_and_go());
@@ -245,6 +251,7 @@ impl Contest {
             ended.unwrap();
         }
         println!("{test}: {:?}", self.shared.counts);
+        check_objects(test, &self.shared.log);
         let holds = self.shared.history.check();
         assert_eq!(holds, self.shared.counts.acquired.load(Ordering::Relaxed));
     }
@@ -262,15 +269,27 @@ impl Owner {
             if self.rng.bool() {
                 request = request.auto_renew();
             }
+            let called = shared.log.now();
             match request.acquire().await {
-                Ok(guard) => self.hold(lock, guard).await,
+                Ok(guard) => {
+                    let (name, fencing) = (format!("lock-{lock}"), guard.fencing());
+                    let recorded = RecordedHold::acquired(
+                        &shared.log,
+                        &name,
+                        self.number,
+                        fencing,
+                        called,
+                        Instant::now(),
+                    );
+                    self.hold(lock, guard, recorded).await;
+                }
                 Err(error) if error.kind() == hbase_txn::ErrorKind::LockUnavailable => {}
                 Err(_) => count(&shared.counts.failed),
             }
         }
     }
 
-    async fn hold(&mut self, lock: usize, guard: LockGuard) {
+    async fn hold(&mut self, lock: usize, guard: LockGuard, recorded: RecordedHold) {
         let counts = &self.shared.counts;
         let begun = self.shared.history.acquired(lock, guard.fencing());
         count(&counts.acquired);
@@ -312,10 +331,10 @@ impl Owner {
             Ok(true) => {}
             Err(_) => count(&counts.failed),
         }
-        self.give_back(guard, begun, claim).await;
+        self.give_back(guard, begun, recorded, claim).await;
     }
 
-    async fn give_back(&self, guard: LockGuard, begun: Begun, claim: Instant) {
+    async fn give_back(&self, guard: LockGuard, begun: Begun, recorded: RecordedHold, claim: Instant) {
         let counts = &self.shared.counts;
         let now = Instant::now();
         let end = now + guard.remaining();
@@ -325,7 +344,10 @@ impl Owner {
         self.shared
             .history
             .ended_at(begun, if held { now } else { claim.min(now) });
-        match guard.release().await {
+        let called = self.shared.log.now();
+        let outcome = guard.release().await;
+        recorded.released(called, if held { end } else { claim }, &outcome);
+        match outcome {
             Ok(ReleaseOutcome::Released) => {}
             Ok(ReleaseOutcome::Lost(loss)) => {
                 // A late release may find the next holder; a release in time may not.

@@ -22,12 +22,13 @@ const (
 // forever is the time of return of an operation without one.
 const forever = int64(math.MaxInt64)
 
-// An Operation is one line of a file of histories: what was called, and what was returned.
+// An Operation is one line of a file of histories: what was called, and what was returned. It is about cells of a partition, a lock, or a
+// latch, and so are all operations of its history.
 //
 // A cell is named ROW/FAMILY:QUALIFIER. A scope is a cell, a family ROW/FAMILY:, a row ROW/, or the whole partition, which is the empty
 // text.
 type Operation struct {
-	// History names the partition. Each one is checked alone.
+	// History names the partition, the lock or the latch. Each one is checked alone.
 	History string `json:"history"`
 	Client  int    `json:"client"`
 	// Call and Return are places in the order of all calls and returns of the run.
@@ -43,6 +44,8 @@ type Operation struct {
 	relaxed bool
 	// Results are the values of cells right after the operation.
 	Results map[string]string `json:"results,omitempty"`
+	Lock    *LockStep         `json:"lock,omitempty"`
+	Latch   *LatchStep        `json:"latch,omitempty"`
 }
 
 // A Read says that a scope has exactly these cells.
@@ -79,6 +82,11 @@ func (o *Operation) returned() int64 {
 	return *o.Return
 }
 
+// changes reports whether the operation may have had an effect.
+func (o *Operation) changes() bool {
+	return len(o.Do) > 0 && o.Outcome != rejected || o.Latch != nil && o.Latch.changes()
+}
+
 // readHistories returns the operations of each history, in the order of their calls, and the names in the order of the file.
 func readHistories(from io.Reader) ([]string, map[string][]Operation, error) {
 	lines := bufio.NewScanner(from)
@@ -98,7 +106,12 @@ func readHistories(from io.Reader) ([]string, map[string][]Operation, error) {
 		}
 		histories[operation.History] = append(histories[operation.History], operation)
 	}
-	for _, history := range histories {
+	for name, history := range histories {
+		for at := range history {
+			if (history[at].Lock == nil) != (history[0].Lock == nil) || (history[at].Latch == nil) != (history[0].Latch == nil) {
+				return nil, nil, fmt.Errorf("%s: operations on different kinds of objects", name)
+			}
+		}
 		sort.SliceStable(history, func(i, j int) bool { return history[i].Call < history[j].Call })
 	}
 	return names, histories, lines.Err()
@@ -114,6 +127,12 @@ func (o *Operation) validate() error {
 	case unknown:
 	default:
 		return fmt.Errorf("unknown outcome %q", o.Outcome)
+	}
+	if o.Lock != nil {
+		return o.Lock.validate()
+	}
+	if o.Latch != nil {
+		return o.Latch.validate()
 	}
 	for _, condition := range o.If {
 		if _, err := condition.holds("", false); err != nil {
@@ -183,6 +202,12 @@ func (o *Operation) String() string {
 	}
 	if len(o.Results) > 0 {
 		parts = append(parts, "results "+cells(o.Results))
+	}
+	if o.Lock != nil {
+		parts = append(parts, o.Lock.String())
+	}
+	if o.Latch != nil {
+		parts = append(parts, o.Latch.String())
 	}
 	return fmt.Sprintf("%6d..%-6s client %d, %s: %s: %s", o.Call, end, o.Client, o.What, strings.Join(parts, "; "), outcome)
 }

@@ -1,4 +1,4 @@
-// Checks whether histories of operations on partitions are linearizable, with Porcupine.
+// Checks whether histories of operations on partitions, locks and latches are linearizable, with Porcupine.
 //
 //	linearizable [-timeout 20s] [-html FOLDER] [FILE…]
 //

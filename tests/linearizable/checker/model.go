@@ -279,24 +279,59 @@ func (c *compiled) model() porcupine.Model {
 	}
 }
 
-// check checks a history from an empty partition. If html is not empty, the file gets Porcupine's picture of the check.
-func check(history []Operation, timeout time.Duration, html string) (porcupine.CheckResult, error) {
+// modelOf returns the model of the object of a history, and the input of each operation.
+func modelOf(history []Operation) (porcupine.Model, func(operation *Operation) interface{}) {
+	asIs := func(operation *Operation) interface{} { return operation }
+	switch {
+	case len(history) > 0 && history[0].Lock != nil:
+		return modelOfObject(lock{}, func(state lock, operation *Operation) (bool, lock) {
+			return operation.Lock.step(state)
+		}), asIs
+	case len(history) > 0 && history[0].Latch != nil:
+		numbers := numberLatch(history)
+		return modelOfObject(numbers.initial(), numbers.step), asIs
+	}
 	c := compile(history)
+	return c.model(), func(operation *Operation) interface{} { return c.input(operation) }
+}
+
+// modelOfObject returns the model of a lock or a latch.
+func modelOfObject[S comparable](initial S, step func(state S, operation *Operation) (bool, S)) porcupine.Model {
+	return porcupine.Model{
+		Init: func() interface{} { return initial },
+		Step: func(state, in, _ interface{}) (bool, interface{}) {
+			operation := in.(*Operation)
+			may, next := step(state.(S), operation)
+			if !may && operation.Outcome == unknown {
+				// It has no effect.
+				return true, state
+			}
+			return may, next
+		},
+		DescribeOperation: func(in, _ interface{}) string { return in.(*Operation).String() },
+		DescribeState:     func(state interface{}) string { return fmt.Sprintf("%+v", state) },
+	}
+}
+
+// check checks a history from an empty partition, a free lock, or an absent latch. If html is not empty, the file gets Porcupine's picture
+// of the check.
+func check(history []Operation, timeout time.Duration, html string) (porcupine.CheckResult, error) {
+	model, input := modelOf(history)
 	operations := make([]porcupine.Operation, len(history))
 	for at := range history {
 		operation := &history[at]
 		operations[at] = porcupine.Operation{
 			ClientId: operation.Client,
-			Input:    c.input(operation),
+			Input:    input(operation),
 			Call:     operation.Call,
 			Return:   operation.returned(),
 		}
 	}
 	if html == "" {
-		return porcupine.CheckOperationsTimeout(c.model(), operations, timeout), nil
+		return porcupine.CheckOperationsTimeout(model, operations, timeout), nil
 	}
-	result, info := porcupine.CheckOperationsVerbose(c.model(), operations, timeout)
-	if err := porcupine.VisualizePath(c.model(), info, html); err != nil {
+	result, info := porcupine.CheckOperationsVerbose(model, operations, timeout)
+	if err := porcupine.VisualizePath(model, info, html); err != nil {
 		return result, fmt.Errorf("cannot write %s: %w", html, err)
 	}
 	return result, nil

@@ -38,6 +38,15 @@ func reduce(history []Operation, deadline time.Time) []Operation {
 		}
 		return false
 	}
+	if len(history) > 0 && history[0].Lock != nil {
+		reduceLock(history, attempt)
+		return history
+	}
+	if len(history) > 0 && history[0].Latch != nil {
+		attempt(shortestPrefix(history, timeLeft))
+		reduceLatch(history, attempt)
+		return history
+	}
 	// Most violations are of one cell, or of one row.
 	for _, scope := range scopes(history) {
 		if attempt(project(history, func(cell string) bool { return covers(scope, cell) })) {
@@ -53,7 +62,7 @@ func reduce(history []Operation, deadline time.Time) []Operation {
 			continue
 		}
 		without := append(append([]Operation(nil), history[:at]...), history[at+1:]...)
-		if len(history[at].Do) == 0 || history[at].Outcome == rejected {
+		if !history[at].changes() {
 			attempt(without)
 			continue
 		}
@@ -258,7 +267,7 @@ func prefix(history []Operation, end int64) []Operation {
 			continue
 		}
 		if operation.returned() > end {
-			if len(operation.Do) == 0 || operation.Outcome == rejected {
+			if !operation.changes() {
 				continue
 			}
 			operation.Outcome, operation.Results = unknown, nil
