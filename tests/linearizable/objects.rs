@@ -94,6 +94,36 @@ impl ObjectLog {
         self.lines.lock().unwrap().push(line.to_string());
     }
 
+    /// Records a generation of a barrier, which is a latch of its own for the checker.
+    pub(crate) fn generation(&self, name: &str, parties: u32) {
+        self.note(
+            ("latch", name),
+            0,
+            0,
+            Some(0),
+            &json!({"op": "init", "left": parties}),
+        );
+    }
+
+    /// Records an arrival in a generation that has returned, or whose outcome is unknown.
+    pub(crate) fn arrived(&self, generation: &str, participant: usize, called: i64, is_known: bool) {
+        let step = json!({"op": "arrive", "name": format!("p{participant}"), "by": 1});
+        let returned = is_known.then(|| self.now());
+        self.note(("latch", generation), 1 + participant, called, returned, &step);
+    }
+
+    /// Records a wait for a generation that has opened.
+    pub(crate) fn opened(&self, generation: &str, participant: usize, called: i64) {
+        let (client, returned) = (1 + participant, Some(self.now()));
+        self.note(
+            ("latch", generation),
+            client,
+            called,
+            returned,
+            &json!({"op": "reached"}),
+        );
+    }
+
     /// Removes all operations, and returns them as the checker reads them.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut *self.lines.lock().unwrap()).join("\n")

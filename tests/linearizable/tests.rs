@@ -137,6 +137,7 @@ fn impossible_histories_of_latches_are_refused() {
     let open = |called: i64, step: Value| (0, called, None, step);
     let init = |left: u64| json!({"op": "init", "left": left});
     let count = |name: &str, by: u64| json!({"op": "count", "name": name, "by": by});
+    let arrive = |name: &str| json!({"op": "arrive", "name": name, "by": 1});
     let read = |left: u64| json!({"op": "read", "left": left});
     let read_after = |name: &str, left: u64| json!({"op": "read", "name": name, "left": left});
     let only = |op: &str| json!({"op": op});
@@ -162,6 +163,14 @@ fn impossible_histories_of_latches_are_refused() {
             open(20, count("p", 1)),
             at(30, count("p", 1)),
             at(40, read(1)),
+        ],
+        // An arrival at a barrier that may be repeated.
+        vec![
+            at(10, init(2)),
+            at(20, arrive("p")),
+            at(30, arrive("p")),
+            at(40, arrive("q")),
+            at(50, only("reached")),
         ],
         // A wait for a latch that was deleted when it was reached, and created again.
         vec![

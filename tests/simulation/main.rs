@@ -15,7 +15,7 @@
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |
 //! | `elections` | leaders and what followers see of them |
-//! | `histories` | drawn programs have linearizable histories, which Porcupine checks; also those of `holds` and `latches` |
+//! | `histories` | drawn programs have linearizable histories, which Porcupine checks; also those of `holds`, `latches` and `barriers` |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
@@ -161,6 +161,7 @@ fn barriers_open_when_all_have_arrived() {
         .steady_clocks()
         .doubled_requests()
         .run(barriers::scenario);
+    barriers::CHECKED.report();
 }
 
 #[test]

@@ -8,6 +8,7 @@ type LatchStep struct {
 	//
 	//   - init: creates the latch with the count Left.
 	//   - count: counts down by By, once for each Name. A call that counts down without a participant has a name of its own.
+	//   - arrive: the same, or has no effect if the name has counted.
 	//   - read: the latch exists, and Left is its count. If there is a Name, it has counted.
 	//   - exists, absent: whether the latch exists.
 	//   - delete: deletes the latch.
@@ -47,7 +48,7 @@ func (s *LatchStep) validate() error {
 	switch s.Op {
 	case "init", "read", "exists", "absent", "delete", "reached", "ended":
 		return nil
-	case "count":
+	case "count", "arrive":
 		if s.Name == "" || s.By <= 0 {
 			return fmt.Errorf("count by %d for %q", s.By, s.Name)
 		}
@@ -60,8 +61,8 @@ func (s *LatchStep) String() string {
 	switch s.Op {
 	case "init":
 		return fmt.Sprintf("init %d", s.Left)
-	case "count":
-		return fmt.Sprintf("count %s - %d", s.Name, s.By)
+	case "count", "arrive":
+		return fmt.Sprintf("%s %s - %d", s.Op, s.Name, s.By)
 	case "read":
 		if s.Name != "" {
 			return fmt.Sprintf("read after %s: %d", s.Name, s.Left)
@@ -107,7 +108,10 @@ func (n *latchNumbers) step(state latch, operation *Operation) (bool, latch) {
 		}
 		next.exists, next.left, next.number = true, step.Left, state.number+1
 		next.counted = n.initial().counted
-	case "count":
+	case "count", "arrive":
+		if state.exists && hasCounted && step.Op == "arrive" {
+			break
+		}
 		if !state.exists || hasCounted || state.left < step.By {
 			return false, state
 		}
@@ -137,7 +141,7 @@ func (n *latchNumbers) step(state latch, operation *Operation) (bool, latch) {
 	}
 	switch {
 	case operation.Outcome == unknown:
-	case step.Op == "init" || step.Op == "count" || step.Op == "read" && step.Name != "":
+	case step.Op == "init" || step.Name != "":
 		next.last = with(state.last, handle, next.number)
 	case step.Op == "delete" || step.Op == "reached" || step.Op == "ended":
 		next.last = with(state.last, handle, 0)
@@ -154,7 +158,7 @@ func with(text string, at int, value byte) string {
 
 // changes reports whether an operation that has not returned may have had an effect.
 func (s *LatchStep) changes() bool {
-	return s.Op == "init" || s.Op == "count" || s.Op == "delete"
+	return s.Op == "init" || s.Op == "count" || s.Op == "arrive" || s.Op == "delete"
 }
 
 // reduceLatch attempts to leave out what only says what was the case. What handles note matters only if there are waits.
