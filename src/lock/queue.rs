@@ -110,9 +110,11 @@ impl Waiter {
         true
     }
 
-    /// Whether no older ticket is known.
+    /// Whether an attempt is worth its call: no older ticket is known. A process that finds tickets that
+    /// have outlived theirs needs its own first, because an attempt without one gives way to any ticket.
     pub(super) fn is_next(&self) -> bool {
-        self.ahead.unwrap_or(0) == 0
+        let has_ticket = self.since.is_some();
+        self.ahead.unwrap_or(0) == 0 && (has_ticket || self.others.iter().all(|(_, read)| is_alive(*read)))
     }
 
     /// Returns what the next attempt does with the ticket. The first attempt writes none: the lock
@@ -344,7 +346,7 @@ mod tests {
                 let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
                 put = put.cell(location.rows.family.clone(), column(slot), ticket);
             }
-            location.table.put(put).await?;
+            location.table.put(put.clone()).await?;
             let held = others.lock(Level::Dc, "lock")?.acquire().await?;
             let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -352,6 +354,10 @@ mod tests {
             let released = Instant::now();
             drop(waiting.await??);
             assert!(released.elapsed() < TICKET_TTL * 2);
+            // The same of a lock that is free.
+            location.table.put(put).await?;
+            let request = others.lock(Level::Dc, "lock")?.wait(Duration::from_secs(60));
+            drop(request.acquire().await?);
             Ok(())
         });
     }

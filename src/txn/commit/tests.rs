@@ -253,7 +253,7 @@ fn write_is_visible_after_a_move_to_a_clock_that_is_behind() {
             hbase.settled().await;
             sleep(Duration::from_secs(60)).await;
             commit(one.transaction("xxx").put(put("old"))).await;
-            let (held, new) = hold(&hbase, write(one.transaction("xxx"), put("new")));
+            let (held, new) = hold(hbase, write(one.transaction("xxx"), put("new")));
             sleep(TICK).await;
             assert_eq!(held.happened(), 1);
             hbase.move_region("orders", "xxx", 1);
