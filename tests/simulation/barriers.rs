@@ -26,6 +26,8 @@ const PARTICIPANTS: usize = 5;
 const ARRIVALS: usize = 6;
 /// Generations of the barrier of two.
 const ROUNDS: u64 = 5;
+/// Longer than any generation.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What Porcupine has checked.
 pub(crate) static CHECKED: Checked = Checked::new();
@@ -157,7 +159,7 @@ async fn arrive_often(
         sleep(Duration::from_millis(rng.u64(..100))).await;
         let patience = match rng.u8(..8) {
             0 => Duration::from_micros(rng.u64(..50_000)),
-            _ => Duration::from_secs(180),
+            _ => PATIENCE,
         };
         let called = log.now();
         let arrival = match timeout(patience, barrier.arrive(&format!("p{number}"))).await {
@@ -184,10 +186,15 @@ async fn arrive_often(
             .insert(number);
         let called = log.now();
         let is_open = loop {
-            match barrier.wait(&arrival, Duration::from_secs(180)).await {
+            let until = Instant::now() + PATIENCE;
+            match barrier.wait(&arrival, PATIENCE).await {
                 Ok(outcome) => break outcome == BarrierOutcome::Opened,
-                Err(_) => sleep(Duration::from_millis(20)).await,
+                Err(error) => assert!(
+                    !error.is_retryable() || Instant::now() >= until,
+                    "a wait ends with a failed read: {error}"
+                ),
             }
+            sleep(Duration::from_millis(20)).await;
         };
         if is_open {
             log.opened(&name, number, called);

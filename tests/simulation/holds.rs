@@ -25,7 +25,7 @@ use crate::{
     linearizable::objects::{ObjectLog, RecordedHold},
 };
 
-const FAMILY: &str = "D";
+pub(crate) const FAMILY: &str = "D";
 /// The column, of a row that belongs to no lock, with the highest fencing number of all writes.
 const HIGHEST: &str = "highest";
 const LOCKS: usize = 2;
@@ -269,7 +269,7 @@ impl Owner {
 
 /// Returns the row of a lock: the low byte of the absolute value of Java's hash of the key, and the
 /// key.
-fn lock_row(lock: usize) -> Vec<u8> {
+pub(crate) fn lock_row(lock: usize) -> Vec<u8> {
     let key = format!("DC#fra#{CLIENT}#lock-{lock}");
     let hash = key.bytes().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::connect,
+    bench::{MAX_SKEW, connect, skew_clocks},
     histories::Checked,
     linearizable::objects::{ObjectLog, RecordedLatch},
 };
@@ -73,9 +73,11 @@ pub(crate) async fn scenario(world: World) {
     options.create(&plain.admin()).await.unwrap();
     let here = open(&plain).await;
     let log = ObjectLog::new();
-    let recorded =
-        |latches: &LatchManager, id| RecordedLatch::new(&log, latches.latch(Level::Dc, id).unwrap());
-    let [counting, arriving, closing] = ["c", "a", "z"].map(|id| recorded(&here, id));
+    let recorded = |latches: &LatchManager, level, id| {
+        let latch = latches.latch(level, id).unwrap();
+        RecordedLatch::new(&log, latch)
+    };
+    let [counting, arriving, closing] = ["c", "a", "z"].map(|id| recorded(&here, Level::Dc, id));
     counting.init(COUNT, LIFE).await.unwrap();
     arriving.init(SPARE + PARTICIPANTS as u64, LIFE).await.unwrap();
     closing.init(WORKERS as u64, LIFE).await.unwrap();
@@ -85,20 +87,23 @@ pub(crate) async fn scenario(world: World) {
         let connection = connect(&world, &mut rng).await;
         let latches = open(&connection).await;
         let worker = Worker {
-            counting: recorded(&latches, "c"),
-            arriving: recorded(&latches, "a"),
-            closing: recorded(&latches, "z"),
+            counting: recorded(&latches, Level::Dc, "c"),
+            arriving: recorded(&latches, Level::Dc, "a"),
+            closing: recorded(&latches, Level::Dc, "z"),
             tally: Rc::clone(&tally),
             rng: world.rng(1 + number as u64),
         };
         tasks.spawn_local(worker.run(format!("worker{number}")));
     }
-    // Two processes that count each latch of one name, one after the other.
+    // Two processes that count each latch of one name, one after the other, on servers whose clocks may
+    // differ.
+    let level = *rng.choice(&[Level::Dc, Level::Xdc]).unwrap();
+    skew_clocks(&world, &plain, *rng.choice(&[0, MAX_SKEW]).unwrap(), &mut rng).await;
     let rounds = Rc::new(Cell::new(ROUNDS));
     for (leads, name) in [(true, "first"), (false, "second")] {
         let latches = open(&connect(&world, &mut rng).await).await;
         let party = Party {
-            latch: recorded(&latches, "r"),
+            latch: recorded(&latches, level, "r"),
             name,
             rounds: Rc::clone(&rounds),
         };

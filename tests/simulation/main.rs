@@ -20,6 +20,8 @@
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
 //! | `drawn` | every public method is drawn, or has a reason |
+//! | `outages` | what outages longer than leases leave behind |
+//! | `limits` | transactions at their limits |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 //! | `single_changes` | one change of each object |
@@ -43,9 +45,11 @@ mod holds;
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 mod latches;
+mod limits;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../linearizable/mod.rs"]
 mod linearizable;
+mod outages;
 mod partitions;
 mod processes;
 mod records;
@@ -178,4 +182,14 @@ fn histories_are_linearizable_with_skewed_clocks() {
         .steady_clocks()
         .run(histories::with_skewed_clocks);
     histories::report();
+}
+
+#[test]
+fn outages_leave_nothing_taken() {
+    Simulation::from_env("outages").run(outages::scenario);
+}
+
+#[test]
+fn transactions_at_their_limits_are_committed_or_invalid() {
+    Simulation::from_env("limits").run(limits::scenario);
 }
