@@ -312,7 +312,7 @@ impl LockLocation {
             return Ok(Vec::new());
         };
         // A raw scan can be limited to families, but not to columns.
-        let scan = Scan::new().raw().versions(1).family(family.clone());
+        let scan = Scan::new().raw().family(family.clone());
         let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(distinct);
         let how = AtOnce {
             operation: OPERATION,

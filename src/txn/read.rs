@@ -191,19 +191,9 @@ impl<'a> Markers<'a> {
             .families
             .get(family)
             .max(self.columns.get(&(family, qualifier)));
-        up_to.is_some_and(|up_to| *up_to >= timestamp) || self.hide_version(cell)
-    }
-
-    /// Returns whether the version of a cell was deleted, so that the one before is visible.
-    fn hide_version(&self, cell: &Cell) -> bool {
-        let (family, qualifier, timestamp) = (&cell.family, &cell.qualifier, cell.timestamp);
-        self.versions_of_families.contains(&(family, timestamp))
+        up_to.is_some_and(|up_to| *up_to >= timestamp)
+            || self.versions_of_families.contains(&(family, timestamp))
             || self.versions.contains(&(family, qualifier, timestamp))
-    }
-
-    fn hide_any_version(&self, row: &[Cell]) -> bool {
-        let is_value = |cell: &&Cell| cell.kind == CellKind::Put;
-        row.iter().filter(is_value).any(|cell| self.hide_version(cell))
     }
 }
 
@@ -224,23 +214,21 @@ pub(super) async fn newest_timestamps(
         .into_iter()
         .map(|ToRead { row, extent }| (row, extent))
         .collect();
-    // A raw scan takes families, but not columns. It returns the newest version of each column, and the
-    // markers that are newer: a row that is written often may have thousands of versions in memory.
-    let newest_versions = families_of(extents.values()).into_iter().fold(
-        Scan::new().raw().versions(1).filter(ReadFilter::key_only()),
-        Scan::family,
-    );
+    // A raw scan takes families, but not columns.
+    let scan = families_of(extents.values())
+        .into_iter()
+        .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
     let rows: BTreeSet<_> = extents.keys().cloned().collect();
-    let (mut found, mut visited) =
-        raw_rows_at_once(table, partition, &rows, &newest_versions, deadline).await?;
-    let has_deleted_version = |(row, extent): (&Bytes, &Extent)| {
-        let cells = found.get(row).map(Row::cells).unwrap_or_default();
-        extent.has_families() && Markers::of(cells).hide_any_version(cells)
+    // What a region had before it was opened is not ahead of its server's clock afterwards.
+    let mut gate = Gate::new(table, partition, Needs::default()).with_floor(0);
+    let (mut found, visited) = loop {
+        let visited = VisitedServers::of(partition);
+        let guard = Both(&gate, &visited);
+        match rows_at_once(table, &guard, &rows, &scan, deadline).await {
+            Ok(found) => break (found, visited),
+            Err(error) => gate.open(error, deadline).await?,
+        }
     };
-    if extents.iter().any(has_deleted_version) {
-        let all_versions = newest_versions.versions(u32::MAX);
-        (found, visited) = raw_rows_at_once(table, partition, &rows, &all_versions, deadline).await?;
-    }
     let found_in = |(row, extent): (Bytes, Extent)| {
         let cells = found.remove(&row).map(Row::into_cells).unwrap_or_default();
         // That a family is unchanged is checked with the rest of the row.
@@ -306,26 +294,6 @@ fn families_of<'a>(extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes>
         }
     }
     all
-}
-
-/// Reads these rows of a partition at one point in time, once what the region had before it was opened is
-/// not ahead of its server's clock any more. Returns also the server.
-async fn raw_rows_at_once<'p>(
-    table: &ProvenTable,
-    partition: &'p Partition,
-    rows: &BTreeSet<Bytes>,
-    scan: &Scan,
-    deadline: Instant,
-) -> Result<(BTreeMap<Bytes, Row>, VisitedServers<'p>)> {
-    let mut gate = Gate::new(table, partition, Needs::default()).with_floor(0);
-    loop {
-        let visited = VisitedServers::of(partition);
-        let guard = Both(&gate, &visited);
-        match rows_at_once(table, &guard, rows, scan, deadline).await {
-            Ok(found) => return Ok((found, visited)),
-            Err(error) => gate.open(error, deadline).await?,
-        }
-    }
 }
 
 /// Reads these rows of a partition at one point in time. The guard stops a region that does not

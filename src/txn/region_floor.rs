@@ -94,7 +94,6 @@ pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instan
     let region = &opening.region;
     let scan = Scan::new()
         .raw()
-        .versions(1)
         .start_row(region.start_key.clone())
         .stop_row(region.end_key.clone())
         .time_range(TimeRange { from, to: furthest })

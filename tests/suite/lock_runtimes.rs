@@ -138,7 +138,7 @@ async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
         let guard = stopped.block_on(short.acquire()).unwrap();
         (guard, stopped)
     });
-    let (guard, _stopped) = acquired.await.unwrap();
+    let (guard, stopped) = acquired.await.unwrap();
     let waited = request(&locks, "stopped").wait(SOON).acquire().await.unwrap();
     assert!(!guard.is_held() && waited.is_held());
     assert!(waited.release().await.unwrap().is_released());
@@ -148,4 +148,5 @@ async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
     let refused = request(&locks, "stopped").try_acquire().await.unwrap();
     assert!(refused.is_none());
     drop(held);
+    stopped.shutdown_background();
 }

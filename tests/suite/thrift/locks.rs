@@ -342,10 +342,11 @@ async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
         let guard = stopped.block_on(short.acquire()).unwrap();
         (guard, stopped)
     });
-    let (guard, _stopped) = acquired.await.unwrap();
+    let (guard, stopped) = acquired.await.unwrap();
     let waited = request(LEASE).wait(LEASE).acquire().await.unwrap();
     assert!(!guard.is_held() && waited.is_held());
     assert!(waited.release().await.unwrap().is_released());
+    stopped.shutdown_background();
 }
 
 /// A client of either kind.
