@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use self::setup::{Bench, Failure, Millis, Times, is_short, median};
 
 const ROWS: usize = 10;
-/// A row that the first task writes, and one of its partition that nobody writes.
+/// A row that the first task writes, and a row of its partition that no task writes.
 const FIRST_ROW: &str = "p00000";
 const ABSENT_ROW: &str = "p00absent";
 const VALUE: [u8; 100] = [b'v'; 100];

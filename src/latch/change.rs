@@ -67,12 +67,13 @@ impl LatchLocation {
             if matches!(verdict, Verdict::Applied) {
                 // The latch may have ended meanwhile, and another one of its name may have begun.
                 let is_there = after.deadline(self.cells.level).is_some() && after.latch() == plan.latch;
-                let count = match is_there {
-                    true => counted(&after, true).map_err(unknown)?,
-                    false => LatchCount {
+                let count = if is_there {
+                    counted(&after, true).map_err(unknown)?
+                } else {
+                    LatchCount {
                         left: plan.left,
                         counted: true,
-                    },
+                    }
                 };
                 return Ok((count, plan.latch));
             }

@@ -246,9 +246,10 @@ impl LockAttempt {
             .give_back_part(token, before, &own, deadline)
             .await?;
         // The server stamps an append after the existing cell, and no delete marker is ahead of it.
-        let is_too_early = match may_be_freed_again {
-            true => answer.took_all(),
-            false => answer.is_hidden(token) && !self.location.rows.appended,
+        let is_too_early = if may_be_freed_again {
+            answer.took_all()
+        } else {
+            answer.is_hidden(token) && !self.location.rows.appended
         };
         let mut states = answer.after;
         for (state, own) in states.iter_mut().zip(&own) {
@@ -389,9 +390,9 @@ mod tests {
     use super::*;
     use crate::{
         Level,
-        lock::{LockManager, LockManagerOptions, LockTableOptions, layout::Columns},
+        lock::{LockManager, layout::Columns, manager::two_processes},
     };
-    use hbase_client::{Cell, CellKind, Environment as _, Put, SystemEnvironment, TableName};
+    use hbase_client::{Cell, CellKind, Environment as _, Put, SystemEnvironment};
     use hbase_fake::FakeHBase;
 
     fn state(held: &HeldBy) -> RowState {
@@ -445,17 +446,7 @@ mod tests {
     #[test]
     fn late_copy_of_a_release_through_a_gateway_frees_no_later_hold() {
         FakeHBase::run(async |hbase| {
-            let connection = hbase.connect().await?;
-            let name: TableName = "locks".parse()?;
-            LockTableOptions::from(name.clone())
-                .create(&connection.admin())
-                .await?;
-            let open = || {
-                LockManagerOptions::new("client")
-                    .farm("farm")
-                    .open(&connection, name.clone())
-            };
-            let (locks, others) = (open().await?, open().await?);
+            let [locks, others] = two_processes(hbase).await?;
             let request = |locks: &LockManager| locks.lock(Level::Dc, "lock");
             let location = request(&locks)?.location;
             let at = Millis::floor(hbase.environment().wall_clock().duration_since(UNIX_EPOCH)?);

@@ -298,3 +298,17 @@ impl fmt::Debug for LockManager {
             .finish_non_exhaustive()
     }
 }
+
+/// Creates a lock table on a fake cluster, and opens its locks as two processes of one client.
+#[cfg(test)]
+pub(super) async fn two_processes(hbase: &hbase_fake::FakeHBase) -> Result<[LockManager; 2]> {
+    let connection = hbase.connect().await?;
+    let name: TableName = "locks".parse()?;
+    let options = LockTableOptions::from(name.clone());
+    options.create(&connection.admin()).await?;
+    let open = || {
+        let options = LockManagerOptions::new("client").farm("farm");
+        options.open(&connection, name.clone())
+    };
+    Ok([open().await?, open().await?])
+}

@@ -316,48 +316,44 @@ impl Drop for Waiter {
 
 #[cfg(test)]
 mod tests {
-    use hbase_fake::FakeHBase;
+    use hbase_fake::{Call, FakeHBase};
 
     use super::*;
-    use crate::{
-        Level,
-        lock::{LockManagerOptions, LockTableOptions},
-    };
+    use crate::{Level, lock::manager::two_processes};
 
-    /// Tickets have a TTL, but not if another program has written them.
+    /// Fills the slots of a lock with tickets that have no TTL, as another program may write them.
+    async fn fill(location: &LockLocation) -> Result<()> {
+        let mut put = Put::new(location.rows.rows[0].clone());
+        for slot in 0..SLOTS {
+            let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
+            put = put.cell(location.rows.family.clone(), column(slot), ticket);
+        }
+        Ok(location.table.put(put).await?)
+    }
+
+    /// One lock is held at first. The other is free, and an answer takes until the tickets have outlived
+    /// theirs.
     #[test]
     fn tickets_that_never_end_are_waited_for_once() {
         FakeHBase::run(async |hbase| {
-            let connection = hbase.connect().await?;
-            let name: hbase_client::TableName = "locks".parse()?;
-            LockTableOptions::from(name.clone())
-                .create(&connection.admin())
-                .await?;
-            let open = || {
-                LockManagerOptions::new("client")
-                    .farm("farm")
-                    .open(&connection, name.clone())
-            };
-            let (locks, others) = (open().await?, open().await?);
-            let request = locks.lock(Level::Dc, "lock")?;
-            let location = request.location.clone();
-            let mut put = Put::new(location.rows.rows[0].clone());
-            for slot in 0..SLOTS {
-                let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
-                put = put.cell(location.rows.family.clone(), column(slot), ticket);
+            let [locks, others] = two_processes(hbase).await?;
+            for id in ["held", "free"] {
+                let request = locks.lock(Level::Dc, id)?;
+                fill(&request.location).await?;
+                let mut held = None;
+                if id == "held" {
+                    held = Some(others.lock(Level::Dc, id)?.acquire().await?);
+                }
+                let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                match held {
+                    Some(held) => assert!(held.release().await?.is_released()),
+                    None => drop(hbase.fault(Call::Multi.delay_answer(TICKET_TTL).times(1))),
+                }
+                let released = Instant::now();
+                drop(waiting.await??);
+                assert!(released.elapsed() < TICKET_TTL * 2, "{id}");
             }
-            location.table.put(put.clone()).await?;
-            let held = others.lock(Level::Dc, "lock")?.acquire().await?;
-            let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(held.release().await?.is_released());
-            let released = Instant::now();
-            drop(waiting.await??);
-            assert!(released.elapsed() < TICKET_TTL * 2);
-            // The same of a lock that is free.
-            location.table.put(put).await?;
-            let request = others.lock(Level::Dc, "lock")?.wait(Duration::from_secs(60));
-            drop(request.acquire().await?);
             Ok(())
         });
     }

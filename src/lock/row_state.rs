@@ -237,20 +237,19 @@ impl RowState {
 
     /// Returns whether this lease on the row was released.
     pub(crate) fn was_given_back(&self, row_lease: &RowLease) -> bool {
-        match self.decoded() {
-            Some((_, Owner::Held(_))) | None => false,
-            Some((seen, Owner::Free { .. } | Owner::FreedUnconditionally { .. })) => {
-                seen.timestamp == row_lease.timestamp
-            }
-        }
+        matches!(
+            self.decoded(),
+            Some((seen, Owner::Free { .. } | Owner::FreedUnconditionally { .. }))
+                if seen.timestamp == row_lease.timestamp
+        )
     }
 
     /// Returns whether a late copy of the release that freed the row would overwrite this lease.
     pub(super) fn may_be_freed_again(&self, row_lease: &RowLease) -> bool {
-        match self.decoded() {
-            Some((seen, Owner::FreedUnconditionally { .. })) => seen.timestamp == row_lease.timestamp,
-            _ => false,
-        }
+        matches!(
+            self.decoded(),
+            Some((seen, Owner::FreedUnconditionally { .. })) if seen.timestamp == row_lease.timestamp
+        )
     }
 }
 

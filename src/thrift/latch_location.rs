@@ -79,9 +79,10 @@ impl ThriftLatchLocation {
                 let latch = Some(intent.latch());
                 // The latch may have ended meanwhile, and another one of its name may have begun.
                 let is_there = after.deadline(self.cells.level).is_some() && after.latch() == latch;
-                let left = match is_there {
-                    true => after.left().map_err(unknown)?,
-                    false => intent.left,
+                let left = if is_there {
+                    after.left().map_err(unknown)?
+                } else {
+                    intent.left
                 };
                 return Ok((LatchCount { left, counted: true }, latch));
             }

@@ -27,7 +27,8 @@ const PROCESSES: usize = 4;
 const REQUESTS: usize = 4;
 const PERMITS: u32 = 2;
 const LEVEL: Level = Level::Dc;
-/// How long a request that nobody waits for may go on, and how long anything may stay taken.
+/// How long a dropped request may continue, and how long a lock, permit or leadership may stay taken after the
+/// outage.
 const SOON: Duration = Duration::from_secs(15);
 /// A wait that ends in no run.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -110,7 +111,7 @@ pub(crate) async fn scenario(world: World) {
     }
     let lease = Duration::from_millis(rng.u64(30_000..120_000));
     let begin = Instant::now() + Duration::from_millis(rng.u64(2_000..10_000));
-    // Of a process that dies while answers are lost, nobody knows what it holds.
+    // If a process died while answers are lost, what it holds would be unknown.
     let dies = Instant::now() + (begin - Instant::now()).mul_f64(0.5 + rng.f64() / 2.0);
     let dying = rng.bool().then(|| rng.usize(..PROCESSES));
     // Its lease must not be over in the end.
