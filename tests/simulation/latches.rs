@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{MAX_SKEW, connect, skew_clocks},
+    bench::{MAX_SKEW, connect, connect_with, skew_clocks},
     histories::Checked,
     linearizable::objects::{ObjectLog, RecordedLatch},
 };
@@ -101,7 +101,9 @@ pub(crate) async fn scenario(world: World) {
     skew_clocks(&world, &plain, *rng.choice(&[0, MAX_SKEW]).unwrap(), &mut rng).await;
     let rounds = Rc::new(Cell::new(ROUNDS));
     for (leads, name) in [(true, "first"), (false, "second")] {
-        let latches = open(&connect(&world, &mut rng).await).await;
+        // Under faults, a read of many small answers may fail for minutes, and no end would be seen.
+        let connection = connect_with(&world, &mut rng, |config| config.with_scan_batch_bytes(1 << 20)).await;
+        let latches = open(&connection).await;
         let party = Party {
             latch: recorded(&latches, level, "r"),
             name,
