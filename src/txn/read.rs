@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan,
-    low_level::{AtOnce, RegionGuard, ScanParts, TableCalls},
+    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan, TimeRange,
+    low_level::{AtOnce, LATEST_TIMESTAMP, RegionGuard, ScanParts, TableCalls},
 };
 use tokio::time::Instant;
 
@@ -43,8 +43,8 @@ pub(super) struct Newest {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) extent: Extent,
-    /// The newest timestamp in the extent, or in the row if the extent has a whole family; 0 if nothing
-    /// was found.
+    /// The newest timestamp in the extent, or in the row if the extent has a whole family; or, if that
+    /// is later, the time from which on timestamps were read.
     pub(super) newest: u64,
     /// The newest cells of the row, including deleted ones, if the extent has a whole family.
     cells: Vec<Cell>,
@@ -200,6 +200,10 @@ impl<'a> Markers<'a> {
 /// Reads the newest timestamp in each of these extents: of any version, and of any delete marker. A
 /// marker hides older puts, and other reads do not return it.
 ///
+/// What is older than a time that the server's clock has passed hides nothing that the server stamps
+/// from now on. It is not read, so that a row does not get slower with each version that it has. Of a
+/// row of which a family is deleted all is read: its cells become a condition.
+///
 /// # Errors
 ///
 /// Returns [`LimitExceeded`](ClientErrorKind::LimitExceeded) if a row of which a family is deleted has
@@ -218,14 +222,24 @@ pub(super) async fn newest_timestamps(
     let scan = families_of(extents.values())
         .into_iter()
         .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
+    let reads_all = extents.values().any(Extent::has_families) || !table.compares_clocks(partition);
     let rows: BTreeSet<_> = extents.keys().cloned().collect();
-    // What a region had before it was opened is not ahead of its server's clock afterwards.
-    let mut gate = Gate::new(table, partition, Needs::default()).with_floor(0);
-    let (mut found, visited) = loop {
+    let mut gate = Gate::new(table, partition, Needs::default());
+    let (mut found, from, visited) = loop {
+        let from = match reads_all {
+            true => 0,
+            false => table.servers().past(),
+        };
+        let scan = scan.clone().time_range(TimeRange {
+            from,
+            to: LATEST_TIMESTAMP,
+        });
+        // What a region had before it was opened is not ahead of its server's clock afterwards.
+        gate = gate.with_floor(from);
         let visited = VisitedServers::of(partition);
         let guard = Both(&gate, &visited);
         match rows_at_once(table, &guard, &rows, &scan, deadline).await {
-            Ok(found) => break (found, visited),
+            Ok(found) => break (found, from, visited),
             Err(error) => gate.open(error, deadline).await?,
         }
     };
@@ -235,7 +249,7 @@ pub(super) async fn newest_timestamps(
         let in_extent = cells
             .iter()
             .filter(|cell| extent.has_families() || extent.has(cell));
-        let newest = in_extent.map(|cell| cell.timestamp).max().unwrap_or(0);
+        let newest = in_extent.map(|cell| cell.timestamp).max().unwrap_or(0).max(from);
         let (mut values, mut has_cells) = (Vec::new(), false);
         if extent.has_families() {
             let markers = Markers::of(&cells);

@@ -229,6 +229,17 @@ impl Servers {
             .unwrap_or_else(|| self.local_now())
     }
 
+    /// Returns a time in milliseconds since 1970 that the clocks have passed of all servers whose
+    /// clocks were compared recently, or 0 if there is none.
+    pub(super) fn past(&self) -> u64 {
+        self.known()
+            .values()
+            .filter_map(ServerProofs::recent_clock)
+            .map(|clock| clock.earliest_now().saturating_sub(1))
+            .min()
+            .unwrap_or(0)
+    }
+
     /// Returns this machine's time in milliseconds since 1970.
     pub(super) fn local_now(&self) -> u64 {
         millis(self.environment.wall_clock())
@@ -369,5 +380,6 @@ mod tests {
         assert_eq!(servers.time_at(&server(1)).earliest, 5_000);
         assert_eq!(servers.time_at(&server(2)).earliest, 40_000);
         assert_eq!(servers.latest_now(), 40_000 + 1 + 1);
+        assert_eq!(servers.past(), 5_000 - 1);
     }
 }

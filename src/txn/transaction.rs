@@ -215,8 +215,8 @@ impl Transaction {
     /// option, that holds only for cells that a [condition](Self::condition) checks.
     ///
     /// The server stamps a put with its own time, and a cell with a later timestamp silently hides
-    /// it. With this option the client first reads the written cells (all versions and delete
-    /// markers, which is costly for cells with very many). The server stamps the writes once its
+    /// it. With this option the client first reads which versions and delete markers of the written
+    /// cells the server's clock has perhaps not passed yet. The server stamps the writes once its
     /// clock has passed what was found, under the condition that nothing later was written in the
     /// meantime. Over a cell that a client stamped far ahead, a put is stamped right behind it. This
     /// costs one more call, and more after a conflict. A delete is always guarded in this way.
@@ -228,7 +228,7 @@ impl Transaction {
     /// ahead in the meantime is not noticed.
     ///
     /// On a table without a record family, the clocks of this machine and of the region's server must
-    /// differ by less than a second.
+    /// differ by less than a second, and all versions are read, which is costly for cells with very many.
     pub fn guard_timestamps(mut self) -> Self {
         if let Ok(group) = &mut self.group {
             group.guard_timestamps = true;

@@ -1,6 +1,6 @@
 //! Transactions, with retries and settlements.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use hbase_txn::{
     Mutation, Outcome as Ended, PartitionedTable, Recorded, Settled, Transaction, TransactionId,
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     history::{Found, Operation, Outcome},
-    program::{Guard, Place, Step, are_covered, draw_guard, draw_pause, draw_steps},
+    program::{Guard, Place, Step, are_covered, draw_guard, draw_pause, draw_steps, may_be_blind},
     runner::Task,
 };
 
@@ -50,7 +50,8 @@ impl Work {
             .map(|place| draw_guard(&task.partition, place, &seen, rng));
         let guards: Vec<_> = guards.collect();
         let steps = draw_steps(&task.shared.mix, &task.partition, &task.name, &places, rng);
-        let guarded = rng.bool() || !task.shared.mix.blind && !are_covered(&steps, &guards);
+        let may_be_blind = task.shared.mix.blind && may_be_blind(&steps);
+        let guarded = rng.bool() || !may_be_blind && !are_covered(&steps, &guards);
         let (recorded, has_id) = match rng.u8(..5) {
             0 => (true, false),
             1..3 => (false, true),
@@ -177,7 +178,8 @@ impl Task<'_> {
         let mut groups = Vec::new();
         for (number, partition) in partitions.iter().enumerate() {
             let name = format!("{}.{number}", self.name);
-            let steps = draw_steps(&self.shared.mix, partition, &name, &[], &mut self.rng);
+            let mut steps = draw_steps(&self.shared.mix, partition, &name, &[], &mut self.rng);
+            steps.retain(|step| may_be_blind(slice::from_ref(step)));
             for step in &steps {
                 batch = match step.mutation.clone() {
                     Mutation::Put(put) => batch.put(put),
@@ -194,7 +196,7 @@ impl Task<'_> {
         let returned = self.shared.log.tick();
         assert!(ended.is_ok() || is_dropped, "{} does not end", self.name);
         let outcomes = ended.unwrap_or_default();
-        for (partition, steps) in groups {
+        for (partition, steps) in groups.into_iter().filter(|(_, steps)| !steps.is_empty()) {
             let mut outcomes = outcomes.iter();
             let group = outcomes.find(|group| group.partition.prefix() == partition.as_bytes());
             let outcome = match group.map(|group| &group.outcome) {

@@ -1,5 +1,6 @@
 //! Reads and writes of single rows, and snapshots.
 
+use fastrand::Rng;
 use hbase_txn::{Get, Mutation, Put, Scan};
 use tokio::time::timeout;
 
@@ -90,7 +91,7 @@ impl Task<'_> {
 
     /// Increments a number or appends to a text, without a transaction. Its answer has the new value.
     pub(super) async fn add(&mut self) {
-        let place = Place::draw(&mut self.rng);
+        let place = Place::draw_where(Place::draw, Place::is_added_to, &mut self.rng);
         let step = add(&self.partition, &self.name, &place, &mut self.rng);
         let (patience, is_dropped) = self.patience();
         let table = self.table().table().clone();
@@ -162,7 +163,8 @@ impl Task<'_> {
         for row in 0..ROWS {
             let rng = &mut self.rng;
             if rng.bool() {
-                let place = Place::in_row(&format!("r{row}"), rng);
+                let draw = |rng: &mut Rng| Place::in_row(&format!("r{row}"), rng);
+                let place = Place::draw_where(draw, |place| !place.is_added_to(), rng);
                 let guard = draw_guard(&self.partition, &place, &seen, rng);
                 let step = put(&self.partition, &format!("{}.{row}", self.name), &place, rng);
                 changes.push((guard, step));
@@ -219,10 +221,11 @@ impl Task<'_> {
     /// Puts cells of one row, without a transaction.
     pub(super) async fn write_row(&mut self) {
         let seen = self.shared.seen(&self.partition);
-        let place = Place::draw(&mut self.rng);
         let rng = &mut self.rng;
+        let is_wanted = |place: &Place| !place.is_added_to();
+        let place = Place::draw_where(Place::draw, is_wanted, rng);
         let mut steps = vec![put(&self.partition, &format!("{}.0", self.name), &place, rng)];
-        let other = Place::in_row(&place.row, rng);
+        let other = Place::draw_where(|rng| Place::in_row(&place.row, rng), is_wanted, rng);
         if rng.bool() && other.name() != place.name() {
             steps.push(put(&self.partition, &format!("{}.1", self.name), &other, rng));
         }

@@ -97,6 +97,26 @@ impl Place {
     pub(crate) fn is_counter(&self) -> bool {
         self.qualifier == COUNTER
     }
+
+    /// Whether the cell is incremented or appended to. HBase stamps that after the cell as it is, and
+    /// so perhaps ahead of the clock: a blind put that follows at once would be hidden.
+    pub(crate) fn is_added_to(&self) -> bool {
+        self.is_counter() || (self.family, self.qualifier) == ("f", "b")
+    }
+
+    /// Draws a cell until it is one of these.
+    pub(crate) fn draw_where(
+        draw: impl Fn(&mut Rng) -> Self,
+        is_wanted: fn(&Self) -> bool,
+        rng: &mut Rng,
+    ) -> Self {
+        loop {
+            let place = draw(rng);
+            if is_wanted(&place) {
+                return place;
+            }
+        }
+    }
 }
 
 /// A mutation, as the library and as the checker read it.
@@ -104,6 +124,8 @@ impl Place {
 pub(crate) struct Step {
     pub(crate) mutation: Mutation,
     pub(crate) change: Change,
+    /// Whether it puts a cell that others increment or append to.
+    pub(crate) puts_what_is_added_to: bool,
 }
 
 /// A condition, likewise.
@@ -133,11 +155,16 @@ pub(crate) fn draw_steps(
             0..3 if mix.deletes => delete(partition, &place, 0),
             3..5 if mix.deletes => delete(partition, &place, 1),
             5..8 if mix.deletes => delete(partition, &place, 2),
-            0..14 => put(partition, &value, &place, rng),
-            _ => add(partition, &value, &place, rng),
+            14..20 if place.is_added_to() => add(partition, &value, &place, rng),
+            _ => put(partition, &value, &place, rng),
         });
     }
     steps
+}
+
+/// Returns whether a transaction may be blind.
+pub(crate) fn may_be_blind(steps: &[Step]) -> bool {
+    !steps.iter().any(|step| step.puts_what_is_added_to)
 }
 
 /// A put of a value that no other operation puts.
@@ -158,6 +185,7 @@ pub(crate) fn put(partition: &str, value: &str, place: &Place, rng: &mut Rng) ->
             cell: place.name(),
             value,
         },
+        puts_what_is_added_to: place.is_added_to(),
     }
 }
 
@@ -174,6 +202,7 @@ pub(crate) fn add(partition: &str, value: &str, place: &Place, rng: &mut Rng) ->
                 cell: place.name(),
                 by,
             },
+            puts_what_is_added_to: false,
         };
     }
     let value = format!("+{value}");
@@ -184,6 +213,7 @@ pub(crate) fn add(partition: &str, value: &str, place: &Place, rng: &mut Rng) ->
             cell: place.name(),
             value,
         },
+        puts_what_is_added_to: false,
     }
 }
 
@@ -201,6 +231,7 @@ pub(crate) fn delete(partition: &str, place: &Place, depth: u8) -> Step {
     Step {
         mutation: delete.into(),
         change: Change::Delete { scope },
+        puts_what_is_added_to: false,
     }
 }
 
@@ -255,11 +286,14 @@ pub(crate) fn draw_guard(partition: &str, place: &Place, seen: &Found, rng: &mut
             "not_equal",
             value,
         ),
-        2 => guard(
-            Condition::begins_with(row, family, qualifier, value.to_owned()),
-            "begins_with",
-            value,
-        ),
+        2 => {
+            let prefix = &value[..rng.usize(value.len().min(1)..=value.len())];
+            guard(
+                Condition::begins_with(row, family, qualifier, prefix.to_owned()),
+                "begins_with",
+                prefix,
+            )
+        }
         3 => guard(compare(Comparison::Less), "less", value),
         4 => guard(compare(Comparison::LessOrEqual), "less_or_equal", value),
         5 => guard(compare(Comparison::Greater), "greater", value),

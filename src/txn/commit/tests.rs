@@ -374,6 +374,40 @@ fn put_stamped_ahead_is_not_hidden_by_a_delete_in_its_way() {
 }
 
 #[test]
+fn guards_read_no_versions_that_the_clock_has_passed() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+        // A few cells in each answer.
+        let builder = Connection::builder(hbase.config().with_scan_batch_bytes(200));
+        let builder = builder
+            .connector(hbase.connector())
+            .environment(hbase.environment());
+        let orders = PartitionedTable::open(&builder.connect().await?, "orders").await?;
+        let guarded = || {
+            let put = Put::new("xxxhot").cell("f", "q", "v");
+            orders.transaction("xxx").guard_timestamps().put(put)
+        };
+        commit(guarded()).await;
+        for _ in 0..200 {
+            commit(
+                orders
+                    .transaction("xxx")
+                    .put(Put::new("xxxhot").cell("f", "q", "v")),
+            )
+            .await;
+        }
+        let before = hbase.calls("Scan");
+        commit(guarded()).await;
+        assert!(
+            hbase.calls("Scan") <= before + 2,
+            "{before} {}",
+            hbase.calls("Scan")
+        );
+        Ok(())
+    });
+}
+
+#[test]
 fn guards_are_limited_as_conditions_are() {
     FakeHBase::run(async |hbase| {
         hbase.create_partitioned_table("orders", &["f", "_txn"], 3);

@@ -5,9 +5,9 @@
 //! write that the server stamps afterwards, however long that write was under way. No condition sees
 //! a delete marker, so nothing else could.
 //!
-//! S is the newest timestamp found in what a row's operations write, of a cell or a delete marker. P
-//! is the latest timestamp that is certainly in the past. Usually S is past, or so recent that the
-//! call waits a moment:
+//! S is the newest timestamp found in what a row's operations write, of a cell or a delete marker, or a
+//! time that the server's clock had passed before the read, if that is later. P is the latest timestamp
+//! that is certainly in the past. Usually S is past, or so recent that the call waits a moment:
 //!
 //! | operation | timestamp | sent after the server's clock has passed | condition |
 //! |---|---|---|---|
@@ -71,7 +71,7 @@ pub(in crate::txn) enum Extent {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::txn) struct Seen<'a> {
     pub(in crate::txn) extent: &'a Extent,
-    /// The newest timestamp, or 0 if nothing was found.
+    /// The newest timestamp, or a time that the server's clock had passed before the read.
     pub(in crate::txn) newest: u64,
 }
 
