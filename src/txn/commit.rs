@@ -223,11 +223,7 @@ impl Committer {
             }
             // The obstacle is gone, or was not one of the caller's conditions.
             if !pauses.wait_before(deadline).await {
-                return Err(Error::new(
-                    ClientErrorKind::DeadlineExceeded,
-                    "gave up, nothing was applied: other writers were in the way each time",
-                )
-                .with_retryable(true));
+                return Err(others_in_the_way());
             }
         }
     }
@@ -387,7 +383,8 @@ impl Committer {
     }
 
     /// Reads the newest timestamps. If the transaction deletes rows that have no cell, it first puts
-    /// placeholders there, so that the server can check that the rows have no other cell.
+    /// placeholders there, so that the server can check that the rows have no other cell. Another
+    /// delete may take a placeholder away before it is read.
     async fn newest_timestamps(
         &self,
         prepared: &Prepared<'_>,
@@ -395,13 +392,28 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Newest> {
         let (table, partition) = (self.table(), &prepared.group.partition);
-        let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
-        let empty = newest.deleted_rows_without_cells();
-        if empty.is_empty() || table.terms().replay_window.is_none() || prepared.is_one_mutation() {
-            return Ok(newest);
+        let has_placeholders = table.terms().replay_window.is_some() && !prepared.is_one_mutation();
+        let mut pauses = None;
+        loop {
+            let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+            let mut empty = newest.deleted_rows_without_cells();
+            if pauses.is_some() {
+                // A marker that is ahead of the clock may hide each placeholder.
+                empty.retain(|row| !newest.by_row[row].is_ahead);
+            }
+            if empty.is_empty() || !has_placeholders {
+                return Ok(newest);
+            }
+            match &mut pauses {
+                None => pauses = Some(Pauses::after_conflicts()),
+                Some(pauses) => {
+                    if !pauses.wait_before(deadline).await {
+                        return Err(others_in_the_way());
+                    }
+                }
+            }
+            deletions::put_placeholders(table, partition, empty, deadline).await?;
         }
-        deletions::put_placeholders(table, partition, empty, deadline).await?;
-        read::newest_timestamps(table, partition, to_read, deadline).await
     }
 
     /// Sends an attempt together with others of its region. Returns `false` if a condition does not
@@ -622,6 +634,14 @@ fn unless_settled(error: Error) -> Error {
         ErrorKind::IdReused => error,
         _ => error.with_effect(Effect::Unknown),
     }
+}
+
+fn others_in_the_way() -> Error {
+    Error::new(
+        ClientErrorKind::DeadlineExceeded,
+        "gave up, nothing was applied: other writers were in the way each time",
+    )
+    .with_retryable(true)
 }
 
 fn no_time_for_parts() -> Error {
