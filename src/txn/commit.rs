@@ -392,28 +392,21 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Newest> {
         let (table, partition) = (self.table(), &prepared.group.partition);
-        let has_placeholders = table.terms().replay_window.is_some() && !prepared.is_one_mutation();
-        let mut pauses = None;
-        loop {
-            let newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
-            let mut empty = newest.deleted_rows_without_cells();
-            if pauses.is_some() {
-                // A marker that is ahead of the clock may hide each placeholder.
-                empty.retain(|row| !newest.by_row[row].is_ahead);
-            }
-            if empty.is_empty() || !has_placeholders {
-                return Ok(newest);
-            }
-            match &mut pauses {
-                None => pauses = Some(Pauses::after_conflicts()),
-                Some(pauses) => {
-                    if !pauses.wait_before(deadline).await {
-                        return Err(others_in_the_way());
-                    }
-                }
-            }
+        let takes_placeholders = table.terms().replay_window.is_some() && !prepared.is_one_mutation();
+        let mut newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+        let mut empty = newest.deleted_rows_without_cells();
+        let mut pauses = Pauses::after_conflicts();
+        while takes_placeholders && !empty.is_empty() {
             deletions::put_placeholders(table, partition, empty, deadline).await?;
+            newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+            empty = newest.deleted_rows_without_cells();
+            // A marker that is ahead of the clock may hide each placeholder.
+            empty.retain(|row| !newest.by_row[row].is_ahead);
+            if !empty.is_empty() && !pauses.wait_before(deadline).await {
+                return Err(others_in_the_way());
+            }
         }
+        Ok(newest)
     }
 
     /// Sends an attempt together with others of its region. Returns `false` if a condition does not

@@ -226,10 +226,7 @@ pub(super) async fn newest_timestamps(
     let rows: BTreeSet<_> = extents.keys().cloned().collect();
     let mut gate = Gate::new(table, partition, Needs::default());
     let (mut found, from, visited) = loop {
-        let from = match reads_all {
-            true => 0,
-            false => table.servers().past(),
-        };
+        let from = if reads_all { 0 } else { table.servers().past() };
         let scan = scan.clone().time_range(TimeRange {
             from,
             to: LATEST_TIMESTAMP,
