@@ -223,6 +223,36 @@ fn open_scanner_sees_versions_that_later_ones_replace(
 }
 
 #[test]
+fn scan_that_a_compaction_meets_within_a_row_ends() {
+    let mut region = region(&[]);
+    for qualifier in ["a", "b"] {
+        region.write(delete(DeleteType::DeleteMultipleVersions, qualifier, 5));
+    }
+    let raw = pb::NameBytesPair {
+        name: "_raw_".into(),
+        value: Some([0xff][..].into()),
+    };
+    let scan = pb::Scan {
+        attribute: vec![raw],
+        max_result_size: Some(1),
+        ..Default::default()
+    };
+    let mut scanner = region.open_scanner(&scan, NOW).unwrap();
+    let call = || Call {
+        results: 10,
+        cuts_rows: true,
+        ..Call::default()
+    };
+    let batch = region.next(&mut scanner, call()).unwrap();
+    assert_eq!((batch.rows.len(), batch.rows[0].1), (1, true));
+    region.flush(NOW).unwrap();
+    region.compact(true, NOW).unwrap();
+    assert!(region.stored().is_empty());
+    let batch = region.next(&mut scanner, call()).unwrap();
+    assert!(batch.rows.is_empty() && !batch.more_in_region);
+}
+
+#[test]
 fn compactions_that_a_table_forbids_are_ignored() {
     let mut region = region(&[]);
     let never = pb::BytesBytesPair {

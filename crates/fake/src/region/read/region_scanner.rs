@@ -177,15 +177,18 @@ impl RegionScanner {
 
     /// Shows the rest of a row to the filter, which may count it.
     fn skip_row(&mut self, region: &Region, name: &Bytes, progress: &mut Progress) -> Result<()> {
-        if let Some(row) = region.store.row(name) {
-            progress.is_skipping = true;
-            let mut none = Vec::new();
-            for store in &mut self.stores {
-                while store.is_in_row() {
-                    store.next(name, row, &mut none, progress, &mut self.filter)?;
+        match region.store.row(name) {
+            Some(row) => {
+                progress.is_skipping = true;
+                let mut none = Vec::new();
+                for store in &mut self.stores {
+                    while store.is_in_row() {
+                        store.next(name, row, &mut none, progress, &mut self.filter)?;
+                    }
                 }
+                progress.is_skipping = false;
             }
-            progress.is_skipping = false;
+            None => leave_row(&mut self.stores),
         }
         self.reset_filter();
         Ok(())
@@ -232,6 +235,13 @@ fn stops_behind_filtered_row(region: &Region, scope: Scope, progress: &Progress)
     }
 }
 
+/// Leaves a row of which nothing is left: a compaction has dropped its markers since the call before.
+fn leave_row(stores: &mut [StoreScanner]) {
+    for store in stores {
+        store.leave_row();
+    }
+}
+
 /// `populateResult`: reads the rest of a row up to a limit.
 fn populate(
     region: &Region,
@@ -242,6 +252,7 @@ fn populate(
     progress: &mut Progress,
 ) -> Result<()> {
     let Some(row) = region.store.row(name) else {
+        leave_row(stores);
         return Ok(());
     };
     while let Some(store) = stores.iter_mut().find(|store| store.is_in_row()) {

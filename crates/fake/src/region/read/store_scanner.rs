@@ -192,7 +192,7 @@ impl StoreScanner {
         }
     }
 
-    fn leave_row(&mut self) {
+    pub(super) fn leave_row(&mut self) {
         self.position = None;
         self.matcher.is_in_row = false;
     }
