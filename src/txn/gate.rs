@@ -250,6 +250,10 @@ impl RegionGuard for Gate<'_> {
         let too_early = self.floor.and_then(|floor| self.too_early(serving, floor));
         too_early.map_or(Verdict::Pass, |why| self.stop(why))
     }
+
+    fn is_for_one_opening(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

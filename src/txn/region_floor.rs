@@ -148,4 +148,8 @@ impl RegionGuard for ThisOpening<'_> {
             format!("region {} was opened again", BytesBinary(&region.name)),
         ))
     }
+
+    fn is_for_one_opening(&self) -> bool {
+        true
+    }
 }

@@ -40,6 +40,10 @@ impl RegionGuard for Both<'_> {
             refused => refused,
         }
     }
+
+    fn is_for_one_opening(&self) -> bool {
+        self.0.is_for_one_opening() || self.1.is_for_one_opening()
+    }
 }
 
 /// Lets a call pass only to a region that contains the whole partition, and records the servers.

@@ -210,7 +210,7 @@ pub fn meta_row(data: &[u8]) {
     let mut no_block = CellBlockDecoder::new(Bytes::new(), Codec::KeyValue);
     let row = convert::row(result, &mut no_block).ok().flatten();
     if let Some(Ok(Some(region))) = row.map(parse_meta_row) {
-        let location = region.location();
+        let location = region.location(tokio::time::Instant::now());
         assert_eq!(location.is_some(), region.server.is_some());
         for replica in location.iter().flat_map(|location| location.replicas()) {
             assert_ne!(replica.region.name, region.region.name);

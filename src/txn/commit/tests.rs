@@ -229,6 +229,35 @@ fn column_added_to_a_row_that_is_being_deleted_is_deleted() {
     });
 }
 
+/// Another delete is applied between the placeholder and the read that looks for it.
+#[test]
+fn placeholder_that_another_delete_takes_away_is_put_again() {
+    FakeHBase::run(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        let placed = hbase.fault(Call::Multi.on("orders").row("xxxa").hold_answer().times(1));
+        let both = one
+            .transaction("xxx")
+            .delete(Delete::new("xxxa"))
+            .put(Put::new("xxxlog").cell("f", "q", "deleted"));
+        let deleted = tokio::spawn(async move { both.commit().await });
+        placed.wait_for(1).await;
+        commit(other.transaction("xxx").delete(Delete::new("xxxa"))).await;
+        let held = hbase.fault(Call::MutateRows.on("orders").hold_request().times(1));
+        placed.release();
+        held.wait_for(1).await;
+        commit(
+            other
+                .transaction("xxx")
+                .put(Put::new("xxxa").cell("g", "added", "1")),
+        )
+        .await;
+        held.release();
+        assert!(deleted.await?.is_committed());
+        assert_eq!(other.table().get(Get::new("xxxa").family("g")).await?, None);
+        Ok(())
+    });
+}
+
 /// The region moves, while the call is under way, to a server whose clock is behind. Blind
 /// transactions, checked ones and deletes wait until that clock has passed what was written before.
 #[test]
@@ -269,6 +298,26 @@ fn write_is_visible_after_a_move_to_a_clock_that_is_behind() {
             .await;
             assert_eq!(one.table().get(Get::new("xxxa")).await?, None, "{number}");
         }
+        Ok(())
+    });
+}
+
+/// The region moves to a server whose clock is ahead, because its own one ends, and comes back. The client
+/// that writes then has sent nothing meanwhile.
+#[test]
+fn write_is_visible_after_a_restart_of_the_server_and_moves_away_and_back() {
+    with_two_servers(async |hbase| {
+        let [one, other] = two_clients(hbase).await?;
+        hbase.server(1).set_clock_ahead(5_000);
+        hbase.server(0).crash();
+        hbase.settled().await;
+        let put = |value: &'static str| Put::new("xxxa").cell("f", "q", value);
+        commit(other.transaction("xxx").put(put("old"))).await;
+        hbase.server(0).restart();
+        hbase.move_region("orders", "xxx", 0);
+        hbase.settled().await;
+        commit(one.transaction("xxx").put(put("new"))).await;
+        assert_eq!(value(one.table(), "xxxa", "q").await?.as_deref(), Some("new"));
         Ok(())
     });
 }

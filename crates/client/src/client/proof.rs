@@ -44,6 +44,10 @@ impl RegionGuard for Proven<'_> {
             verdict => verdict,
         }
     }
+
+    fn is_for_one_opening(&self) -> bool {
+        self.guard.is_for_one_opening()
+    }
 }
 
 /// A guard that records the server of the last attempt.

@@ -22,6 +22,13 @@ use crate::{
 pub trait RegionGuard: Sync {
     /// Decides whether the call may go to this region. Must not block.
     fn check(&self, serving: ServingRegion<'_>) -> Verdict;
+
+    /// Returns whether only this opening of the region may execute the call. If a connection to the
+    /// server has ended since the region was located, the call is not sent, and the guard is asked
+    /// about a new location.
+    fn is_for_one_opening(&self) -> bool {
+        false
+    }
 }
 
 /// A region, the server that serves it, and the sequence number of its opening, as far as the
@@ -84,7 +91,12 @@ impl Table {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let request = request(&location.region);
             let answer = self
-                .call(&location, method, &request, attempts.attempt_limit(&location))
+                .call(
+                    &location,
+                    method,
+                    &request,
+                    attempts.guarded_limit(&location, guard.is_for_one_opening()),
+                )
                 .await
                 .and_then(|(answer, block)| read(answer, block));
             match answer {
@@ -117,7 +129,7 @@ impl Table {
         loop {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let client = &self.connection.shared;
-            let limit = attempts.attempt_limit(&location);
+            let limit = attempts.guarded_limit(&location, guard.is_for_one_opening());
             match client
                 .execute(&location, &self.options.call, &operation, limit)
                 .await

@@ -559,6 +559,7 @@ mod tests {
             open_sequence: 1,
             opened_at: None,
             replicas: Vec::new(),
+            asked_at: Instant::now(),
         })
     }
 

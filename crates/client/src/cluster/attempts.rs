@@ -245,6 +245,15 @@ impl<'a> Attempts<'a> {
         self.limit_until(self.operation.deadline)
     }
 
+    /// Returns the limit of the next attempt, which perhaps only the opening of the region may execute
+    /// that the location names.
+    pub(crate) fn guarded_limit(&self, location: &RegionLocation, only_this_opening: bool) -> AttemptLimit {
+        AttemptLimit {
+            located_at: only_this_opening.then_some(location.asked_at),
+            ..self.attempt_limit(location)
+        }
+    }
+
     /// Returns the limit of an attempt that begins now and belongs to an operation with this
     /// deadline.
     pub(crate) fn limit_until(&self, deadline: Instant) -> AttemptLimit {
@@ -258,6 +267,7 @@ impl<'a> Attempts<'a> {
             deadline: deadline.min(Instant::now() + timeout),
             repeatable: self.operation.kind != CallKind::Write || self.has_nonce,
             connected_before: self.forgotten_at,
+            located_at: None,
             trace: self.observed.trace_headers(&self.cluster.span_options),
         }
     }

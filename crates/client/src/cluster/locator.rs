@@ -111,6 +111,7 @@ impl Locator {
         // The calls that wait probably miss regions of their own, so one call reads as many.
         let limit = u32::try_from(leader.calls()).unwrap_or(WALK_BATCH);
         let limit = limit.clamp(PREFETCH, WALK_BATCH);
+        let asked_at = Instant::now();
         let read = self.catalog.regions_before(table, row, limit, source, deadline);
         let RegionsBefore {
             regions,
@@ -122,7 +123,7 @@ impl Locator {
         };
         let regions: Vec<_> = regions
             .iter()
-            .map(|found| (&found.region, found.location()))
+            .map(|found| (&found.region, found.location(asked_at)))
             .collect();
         for location in regions
             .iter()
@@ -185,7 +186,8 @@ impl Locator {
     ) -> Result<Vec<MetaRegion>> {
         let (mut attempt, mut last_error) = (1, None);
         loop {
-            let attempt_deadline = deadline.min(Instant::now() + config.read_timeout());
+            let asked_at = Instant::now();
+            let attempt_deadline = deadline.min(asked_at + config.read_timeout());
             let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
             let answer = match table.is_meta() {
                 true => self.meta_region(attempt_deadline).await,
@@ -195,7 +197,7 @@ impl Locator {
                 Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
                 Ok((regions, _)) => {
                     if !table.is_meta() {
-                        for location in regions.iter().filter_map(MetaRegion::location) {
+                        for location in regions.iter().filter_map(|found| found.location(asked_at)) {
                             self.cache.insert(location);
                         }
                     }

@@ -32,7 +32,8 @@ pub(crate) struct MetaRegion {
 }
 
 impl MetaRegion {
-    pub(crate) fn location(&self) -> Option<Arc<RegionLocation>> {
+    /// Returns the location, if the region is assigned. It was asked for at `asked_at`.
+    pub(crate) fn location(&self, asked_at: Instant) -> Option<Arc<RegionLocation>> {
         let server = self.server.clone()?;
         Some(Arc::new(RegionLocation {
             region: self.region.clone(),
@@ -40,6 +41,7 @@ impl MetaRegion {
             open_sequence: self.open_sequence,
             opened_at: self.opened_at,
             replicas: self.replicas.clone(),
+            asked_at,
         }))
     }
 

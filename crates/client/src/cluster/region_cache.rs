@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::{
     config::HostPort,
@@ -24,6 +25,8 @@ pub(crate) struct RegionLocation {
     pub(crate) opened_at: Option<u64>,
     /// The servers of the replicas that are served, by the number of the replica.
     pub(crate) replicas: Vec<(u16, ServerName)>,
+    /// When it was asked for: it held then, or later.
+    pub(crate) asked_at: Instant,
 }
 
 impl RegionLocation {
@@ -36,6 +39,7 @@ impl RegionLocation {
                 open_sequence: self.open_sequence,
                 opened_at: self.opened_at,
                 replicas: Vec::new(),
+                asked_at: self.asked_at,
             })
         })
     }
@@ -222,6 +226,7 @@ mod tests {
             open_sequence: sequence,
             opened_at: None,
             replicas: Vec::new(),
+            asked_at: Instant::now(),
         }
     }
 

@@ -168,6 +168,7 @@ impl Cluster {
                     },
                     repeatable: kind != CallKind::Write,
                     connected_before: None,
+                    located_at: None,
                     trace: observed.trace_headers(&self.span_options),
                 },
             };

@@ -79,6 +79,10 @@ pub(crate) struct AttemptLimit {
     /// Set for a call that only the process may execute that a location names, which was read after
     /// this time: a connection that was opened later may lead to the next process at the same address.
     pub(crate) connected_before: Option<Instant>,
+    /// Set for a call that only the opening of its region may execute that a location names, which was
+    /// asked for at this time: if a connection to the server has ended since then, the region may have
+    /// been elsewhere and have come back.
+    pub(crate) located_at: Option<Instant>,
     /// The trace that the server continues.
     pub(crate) trace: TraceHeaders,
 }
@@ -90,19 +94,19 @@ impl AttemptLimit {
             deadline,
             repeatable,
             connected_before: None,
+            located_at: None,
             trace: TraceHeaders::default(),
         }
     }
 
     /// Returns the limit of a call for two attempts. It continues the trace of the first one.
     pub(crate) fn with(self, other: Self) -> Self {
+        let earliest = |one: Option<Instant>, other| one.into_iter().chain(other).min();
         Self {
             deadline: self.deadline.max(other.deadline),
             repeatable: self.repeatable && other.repeatable,
-            connected_before: [self.connected_before, other.connected_before]
-                .into_iter()
-                .flatten()
-                .min(),
+            connected_before: earliest(self.connected_before, other.connected_before),
+            located_at: earliest(self.located_at, other.located_at),
             trace: self.trace,
         }
     }
@@ -184,8 +188,10 @@ impl RpcConnection {
         limit: &AttemptLimit,
         encode: impl FnOnce(u32) -> Result<RequestFrame, FrameError>,
     ) -> Answer {
-        let born = self.shared.liveness.born();
-        if limit.connected_before.is_some_and(|time| born > time) {
+        if limit
+            .connected_before
+            .is_some_and(|time| self.is_younger_than(time))
+        {
             return Err(CallError::NewConnection);
         }
         let began = Instant::now();
@@ -266,6 +272,11 @@ impl RpcConnection {
     /// or the peer answers a ping.
     pub(super) async fn is_alive(&self) -> bool {
         self.shared.liveness.silent_for() < IDLE || self.ping().await
+    }
+
+    /// Returns whether it was opened after this time.
+    pub(super) fn is_younger_than(&self, time: Instant) -> bool {
+        self.shared.liveness.born() > time
     }
 
     /// Returns whether calls can still be made on it.

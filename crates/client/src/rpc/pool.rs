@@ -2,7 +2,7 @@
 //! many to a region server as are configured.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     pin::pin,
     sync::{
@@ -55,6 +55,9 @@ pub(crate) struct RpcClient {
     /// Connections out of use that may still have calls in flight. Closing the client ends them
     /// too.
     retired: Mutex<Vec<Weak<RpcConnection>>>,
+    /// The servers of which a connection has ended or was retired: the next one may lead to another
+    /// process.
+    lost: Mutex<BTreeSet<HostPort>>,
     /// Whether any server ever sent anything.
     has_heard: AtomicBool,
 }
@@ -87,6 +90,11 @@ impl Slot {
             Self::Dialling(dial) => dial.is_running(),
             Self::Connected(connection) => connection.is_open(),
         }
+    }
+
+    /// Whether it was a connection that is not open any more.
+    fn has_ended(&self) -> bool {
+        matches!(self, Self::Connected(connection) if !connection.is_open())
     }
 }
 
@@ -142,6 +150,7 @@ impl RpcClient {
             connections_per_server: config.connections_per_server(),
             connections: Mutex::new(Pool::Open(BTreeMap::new())),
             retired: Mutex::default(),
+            lost: Mutex::default(),
             has_heard: AtomicBool::new(false),
         }
     }
@@ -249,6 +258,12 @@ impl RpcClient {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
+        if let Some(located_at) = call.limit.located_at
+            && connection.is_younger_than(located_at)
+            && self.has_lost(call.server)
+        {
+            return Err(CallError::NewConnection);
+        }
         let answer = connection
             .call(&call.limit, |call_id| {
                 let options = frame::RequestOptions {
@@ -340,6 +355,21 @@ impl RpcClient {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lost(&self) -> MutexGuard<'_, BTreeSet<HostPort>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a connection to a server has ended or was retired.
+    fn has_lost(&self, server: &HostPort) -> bool {
+        let has_ended = match &*self.pool() {
+            Pool::Open(slots) => slots
+                .iter()
+                .any(|(line, slot)| line.target.address == *server && slot.has_ended()),
+            Pool::Closed => false,
+        };
+        has_ended || self.lost().contains(server)
+    }
+
     /// Returns a connection of a line, and sets its number. A call that must not be repeated does not
     /// get a connection that was idle for long and may be dead.
     async fn usable_connection(
@@ -384,16 +414,26 @@ impl RpcClient {
                     number,
                     ..line.clone()
                 };
-                slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
+                self.begin_dial(slots, further);
             }
         }
         if let Some(slot) = slots.get(line).filter(|slot| slot.is_usable()) {
             return Ok(slot.clone());
         }
-        slots.retain(|_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()));
+        Ok(self.begin_dial(slots, line.clone()))
+    }
+
+    /// Begins a dial, and removes the connections that have ended.
+    fn begin_dial(self: &Arc<Self>, slots: &mut BTreeMap<Line, Slot>, line: Line) -> Slot {
+        slots.retain(|line, slot| {
+            if slot.has_ended() {
+                self.lost().insert(line.target.address.clone());
+            }
+            !slot.has_ended()
+        });
         let slot = Slot::Dialling(self.dial(line.clone()));
-        slots.insert(line.clone(), slot.clone());
-        Ok(slot)
+        slots.insert(line, slot.clone());
+        slot
     }
 
     fn dial(self: &Arc<Self>, line: Line) -> Dial {
@@ -445,6 +485,7 @@ impl RpcClient {
             && matches!(slots.get(line), Some(Slot::Connected(current)) if Arc::ptr_eq(current, connection))
         {
             slots.remove(line);
+            self.lost().insert(line.target.address.clone());
             let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
             retired.retain(|connection| connection.strong_count() > 0);
             retired.push(Arc::downgrade(connection));

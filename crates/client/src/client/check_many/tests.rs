@@ -35,6 +35,7 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
             open_sequence: 1,
             opened_at: None,
             replicas: Vec::new(),
+            asked_at: Instant::now(),
         }),
     }
 }

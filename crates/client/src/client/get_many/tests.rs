@@ -34,6 +34,7 @@ fn location() -> Arc<RegionLocation> {
         open_sequence: 1,
         opened_at: None,
         replicas: Vec::new(),
+        asked_at: Instant::now(),
     })
 }
 

@@ -13,6 +13,7 @@ fn location(region: &str) -> Arc<RegionLocation> {
         open_sequence: 1,
         opened_at: None,
         replicas: Vec::new(),
+        asked_at: Instant::now(),
     })
 }
 

@@ -87,7 +87,8 @@ impl ResultScanner {
     ) -> Result<Reading> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         loop {
-            match self.answer(location, attempts.attempt_limit(location)).await {
+            let limit = attempts.guarded_limit(location, how.guard.is_for_one_opening());
+            match self.answer(location, limit).await {
                 Ok(answer) => self.take(location, answer)?,
                 Err(failure) => {
                     self.abandon();

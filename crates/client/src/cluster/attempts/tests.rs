@@ -38,6 +38,7 @@ fn location() -> RegionLocation {
         open_sequence: 1,
         opened_at: None,
         replicas: Vec::new(),
+        asked_at: Instant::now(),
     }
 }
 

@@ -117,6 +117,7 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
         open_sequence: 0,
         opened_at: None,
         replicas: Vec::new(),
+        asked_at: Instant::now(),
     };
     let reader = MetaReader {
         rpc: &rpc,
@@ -152,7 +153,11 @@ fn server_column_has_an_address_that_can_be_dialled(#[case] column: &'static str
         Bytes::copy_from_slice(&7_u64.to_be_bytes()),
     ));
     let row = convert::row(message, &mut CellBlockDecoder::new(Bytes::new(), Codec::KeyValue)).unwrap();
-    let location = parse_meta_row(row.unwrap()).unwrap().unwrap().location().unwrap();
+    let location = parse_meta_row(row.unwrap())
+        .unwrap()
+        .unwrap()
+        .location(Instant::now())
+        .unwrap();
     assert_eq!(location.server.to_string(), format!("{host},16020,7"));
     assert_eq!(location.address().host, host);
     if host.contains(':') {

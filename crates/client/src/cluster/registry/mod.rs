@@ -76,6 +76,7 @@ impl Registry {
 
     /// Returns the location of `hbase:meta`, with its replicas if they are wanted.
     pub(super) async fn meta_location(&self, replicas: bool, deadline: Instant) -> Result<RegionLocation> {
+        let asked_at = Instant::now();
         let Found { server, replicas } = self.ask(Wanted::Meta { replicas }, deadline).await?;
         Ok(RegionLocation {
             region: RegionInfo::meta(),
@@ -83,6 +84,7 @@ impl Registry {
             open_sequence: 0,
             opened_at: None,
             replicas,
+            asked_at,
         })
     }
 
