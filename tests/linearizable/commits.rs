@@ -44,7 +44,9 @@ impl Work {
     fn draw(task: &mut Task<'_>) -> Self {
         let seen = task.shared.seen(&task.partition);
         let rng = &mut task.rng;
-        let places: Vec<_> = (0..rng.usize(..3)).map(|_| Place::draw(rng)).collect();
+        let places: Vec<_> = (0..rng.usize(..3))
+            .map(|_| Place::draw(&task.shared.mix, rng))
+            .collect();
         let guards = places
             .iter()
             .map(|place| draw_guard(&task.partition, place, &seen, rng));

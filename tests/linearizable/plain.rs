@@ -38,7 +38,7 @@ impl Task<'_> {
     }
 
     pub(super) async fn get_row(&mut self) {
-        let row = Place::draw(&mut self.rng).row;
+        let row = Place::draw(&self.shared.mix, &mut self.rng).row;
         let called = self.shared.log.tick();
         let get = FAMILIES
             .iter()
@@ -59,7 +59,7 @@ impl Task<'_> {
     }
 
     pub(super) async fn get_cell(&mut self) {
-        let place = Place::draw(&mut self.rng);
+        let place = Place::draw(&self.shared.mix, &mut self.rng);
         let called = self.shared.log.tick();
         let get = Get::new(format!("{}{}", self.partition, place.row)).column(place.family, place.qualifier);
         if let Ok(answer) = self.table().table().get(get).await {
@@ -91,7 +91,7 @@ impl Task<'_> {
 
     /// Increments a number or appends to a text, without a transaction. Its answer has the new value.
     pub(super) async fn add(&mut self) {
-        let place = Place::draw_where(Place::draw, Place::is_added_to, &mut self.rng);
+        let place = self.place_where(Place::is_added_to);
         let step = add(&self.partition, &self.name, &place, &mut self.rng);
         let (patience, is_dropped) = self.patience();
         let table = self.table().table().clone();
@@ -126,10 +126,15 @@ impl Task<'_> {
         self.shared.log.note(&self.partition, operation);
     }
 
+    fn place_where(&mut self, is_wanted: fn(&Place) -> bool) -> Place {
+        let mix = &self.shared.mix;
+        Place::draw_where(|rng| Place::draw(mix, rng), is_wanted, &mut self.rng)
+    }
+
     /// Reads whether cells exist, each at a moment of its own.
     pub(super) async fn exist(&mut self) {
         let places: Vec<Place> = (0..self.rng.usize(1..4))
-            .map(|_| Place::draw(&mut self.rng))
+            .map(|_| Place::draw(&self.shared.mix, &mut self.rng))
             .collect();
         let get = |place: &Place| {
             Get::new(format!("{}{}", self.partition, place.row)).column(place.family, place.qualifier)
@@ -160,7 +165,7 @@ impl Task<'_> {
     pub(super) async fn write_rows(&mut self) {
         let seen = self.shared.seen(&self.partition);
         let mut changes = Vec::new();
-        for row in 0..ROWS {
+        for row in 0..self.shared.mix.rows {
             let rng = &mut self.rng;
             if rng.bool() {
                 let draw = |rng: &mut Rng| Place::in_row(&format!("r{row}"), rng);
@@ -221,9 +226,9 @@ impl Task<'_> {
     /// Puts cells of one row, without a transaction.
     pub(super) async fn write_row(&mut self) {
         let seen = self.shared.seen(&self.partition);
-        let rng = &mut self.rng;
         let is_wanted = |place: &Place| !place.is_added_to();
-        let place = Place::draw_where(Place::draw, is_wanted, rng);
+        let place = self.place_where(is_wanted);
+        let rng = &mut self.rng;
         let mut steps = vec![put(&self.partition, &format!("{}.0", self.name), &place, rng)];
         let other = Place::draw_where(|rng| Place::in_row(&place.row, rng), is_wanted, rng);
         if rng.bool() && other.name() != place.name() {

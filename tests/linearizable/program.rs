@@ -13,6 +13,8 @@ pub(crate) const FAMILIES: [&str; 2] = ["f", "g"];
 pub(crate) const COUNTER: &str = "n";
 const COLUMNS: [(&str, &str); 5] = [("f", "a"), ("f", "b"), ("f", "n"), ("g", "a"), ("g", "n")];
 pub(crate) const ROWS: usize = 5;
+/// How many of twenty mutations are usually deletes.
+const DELETES: u8 = 8;
 
 /// Leaves out kinds of operations, to find out which of them a violation needs: some of `deletes`,
 /// `blind`, `plain`, `batches`, `streams`, `updates`, `settlements` (of calls that are still running) and `drops`, separated by commas.
@@ -23,12 +25,14 @@ const WITHOUT: &str = "LINEARIZABLE_WITHOUT";
 pub(crate) struct Mix {
     /// Whether the partitions have versions, so that updates see phantoms.
     pub(crate) versioned: bool,
+    /// How many rows are written.
+    pub(crate) rows: usize,
     /// The longest pause between two operations of a task, and within one.
     pub(crate) pause: Duration,
     /// One operation of this many is dropped before it ends.
     pub(crate) dropped: u32,
-    /// Whether transactions delete.
-    pub(crate) deletes: bool,
+    /// How many of twenty mutations of a transaction are deletes.
+    pub(crate) deletes: u8,
     /// Whether a transaction may be blind: write a cell without a condition on it or a guard.
     pub(crate) blind: bool,
     /// Whether single rows are written without transactions. Updates do not notice it if partitions
@@ -52,9 +56,10 @@ impl Mix {
         let has = |kind: &str| without.split(',').all(|other| other != kind);
         Self {
             versioned,
+            rows: ROWS,
             pause,
             dropped: if has("drops") { dropped } else { u32::MAX },
-            deletes: has("deletes"),
+            deletes: if has("deletes") { DELETES } else { 0 },
             blind: has("blind"),
             plain: steady_clocks && !versioned && has("plain"),
             results: false,
@@ -63,6 +68,25 @@ impl Mix {
             updates: has("updates"),
             settlements: has("settlements"),
         }
+    }
+
+    /// Leaves out kinds of operations, and rows, so that what is left happens together more often.
+    pub(crate) fn thinned(mut self, rng: &mut Rng) -> Self {
+        for kind in [
+            &mut self.blind,
+            &mut self.plain,
+            &mut self.batches,
+            &mut self.streams,
+            &mut self.updates,
+            &mut self.settlements,
+        ] {
+            *kind &= rng.u8(..3) > 0;
+        }
+        if self.deletes > 0 {
+            self.deletes = *rng.choice(&[0, DELETES, 2 * DELETES]).unwrap();
+        }
+        self.rows = rng.usize(1..=ROWS);
+        self
     }
 }
 
@@ -76,8 +100,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// Draws a cell. Some rows are used more often.
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let row = rng.usize(..ROWS).min(rng.usize(..ROWS));
+    pub(crate) fn draw(mix: &Mix, rng: &mut Rng) -> Self {
+        let row = rng.usize(..mix.rows).min(rng.usize(..mix.rows));
         Self::in_row(&format!("r{row}"), rng)
     }
 
@@ -149,12 +173,10 @@ pub(crate) fn draw_steps(
             true => rng.choice(places).cloned(),
             false => None,
         };
-        let place = place.unwrap_or_else(|| Place::draw(rng));
+        let place = place.unwrap_or_else(|| Place::draw(mix, rng));
         let value = format!("{writer}.{number}");
         steps.push(match rng.u8(..20) {
-            0..3 if mix.deletes => delete(partition, &place, 0),
-            3..5 if mix.deletes => delete(partition, &place, 1),
-            5..8 if mix.deletes => delete(partition, &place, 2),
+            kind if kind < mix.deletes => delete(partition, &place, rng.u8(..3)),
             14..20 if place.is_added_to() => add(partition, &value, &place, rng),
             _ => put(partition, &value, &place, rng),
         });

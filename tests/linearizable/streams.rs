@@ -81,7 +81,7 @@ impl Task<'_> {
                 qualifier: self.rng.choice(["a", "b"]).unwrap(),
             };
             steps.push(match self.rng.u8(..3) {
-                0 if self.shared.mix.deletes => delete(&self.partition, &place, self.rng.u8(..3)),
+                0 if self.shared.mix.deletes > 0 => delete(&self.partition, &place, self.rng.u8(..3)),
                 _ => put(
                     &self.partition,
                     &format!("{}.{number}", self.name),

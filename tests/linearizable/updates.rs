@@ -72,7 +72,7 @@ impl Choices<'_> {
         let mut rng = Rng::with_seed(self.seed);
         let mut places: Vec<Place> = Vec::new();
         for _ in 0..rng.usize(1..4) {
-            let place = Place::draw(&mut rng);
+            let place = Place::draw(&self.mix, &mut rng);
             attempt.reads.push(self.read_cell(view, &place)?);
             places.push(place);
         }
@@ -89,13 +89,13 @@ impl Choices<'_> {
         }
         for number in 0..rng.usize(..4) {
             let place = match rng.u8(..3) {
-                0 => Place::draw(&mut rng),
+                0 => Place::draw(&self.mix, &mut rng),
                 _ => rng.choice(&places).unwrap().clone(),
             };
             let value = format!("{name}.{number}");
-            let step = match rng.u8(..10) {
-                0..2 if self.mix.deletes => delete(self.partition, &place, rng.u8(..3)),
-                0..4 => add(self.partition, &value, &place, &mut rng),
+            let step = match rng.u8(..40) {
+                kind if kind < self.mix.deletes => delete(self.partition, &place, rng.u8(..3)),
+                0..16 => add(self.partition, &value, &place, &mut rng),
                 _ => put(self.partition, &value, &place, &mut rng),
             };
             match step.mutation.clone() {
@@ -107,7 +107,12 @@ impl Choices<'_> {
             attempt.steps.push(step);
         }
         if rng.u8(..6) == 0 && !attempt.steps.is_empty() {
-            let guard = draw_guard(self.partition, &Place::draw(&mut rng), &self.seen, &mut rng);
+            let guard = draw_guard(
+                self.partition,
+                &Place::draw(&self.mix, &mut rng),
+                &self.seen,
+                &mut rng,
+            );
             view.condition(guard.condition)?;
             attempt.checks.push(guard.check);
         }
