@@ -18,7 +18,7 @@ use serde_json::Value;
 use toml::de::DeTable;
 
 /// The seconds of processor time within which one core must find a bug.
-const LIMIT: &str = "120";
+const LIMIT: &str = "60";
 /// Runs a command with this limit, and prints its processor time at the end.
 const LIMITED: &str = r#"ulimit -S -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
 /// The status of a shell whose command was killed because it had reached its limit (SIGXCPU).
@@ -27,6 +27,8 @@ const OVER: i32 = 128 + 24;
 const LIMIT_OF_WAITING: &str = "1200";
 /// The status of `timeout` if the time is over.
 const TIMED_OUT: i32 = 124;
+/// The level of optimisation of what is run within the limit.
+const OPTIMISED: (&str, &str) = ("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
 /// More seeds than fit into the limit.
 const SEEDS: &str = "1000000";
 /// The operations within which the conformance must find a bug.
@@ -125,7 +127,7 @@ fn is_a_test_under_faults(path: &str) -> bool {
 fn simulation_finds_planted_bugs() {
     plant(LIBRARY, |tree, bug| {
         let scenario = bug.scenario.as_ref()?;
-        Some(build(tree, "simulation").and_then(|binary| simulate(&binary, tree, scenario)))
+        Some(build(tree, "simulation", Some(OPTIMISED)).and_then(|binary| simulate(&binary, tree, scenario)))
     });
 }
 
@@ -134,7 +136,7 @@ fn simulation_finds_planted_bugs() {
 fn short_forms_under_faults_find_planted_bugs() {
     plant(LIBRARY, |tree, bug| {
         let test = bug.chaos.as_ref()?;
-        Some(build(tree, "chaos").and_then(|binary| run_under_faults(&binary, tree, test)))
+        Some(build(tree, "chaos", None).and_then(|binary| run_under_faults(&binary, tree, test)))
     });
 }
 
@@ -142,7 +144,7 @@ fn short_forms_under_faults_find_planted_bugs() {
 #[ignore = "builds the fake for each bug, and needs a cluster: make planted-store"]
 fn conformance_finds_planted_bugs() {
     plant(STORE, |tree, _| {
-        Some(build(tree, "conformance").and_then(|binary| compare(&binary, tree)))
+        Some(build(tree, "conformance", None).and_then(|binary| compare(&binary, tree)))
     });
 }
 
@@ -175,13 +177,14 @@ fn plant(list: &str, find: impl Fn(&Path, &Bug) -> Option<Result<String, String>
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// Builds tests, and returns their binary.
-fn build(tree: &Path, tests: &str) -> Result<PathBuf, String> {
+/// Builds tests in this environment, and returns their binary.
+fn build(tree: &Path, tests: &str, profile: Option<(&str, &str)>) -> Result<PathBuf, String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(tree)
         // That of this test is another tree's.
         .env_remove("REPOSITORY")
         .env("CARGO_TARGET_DIR", env::var_os("PLANTED_TARGET").unwrap())
+        .envs(profile)
         .args(["test", "--quiet", "--all-features", "--test", tests])
         .args(["--no-run", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
