@@ -118,10 +118,7 @@ async fn run(world: World, skew: i64) {
     skew_clocks(&world, &plain, skew, &mut rng).await;
     let pause = Duration::from_millis(*rng.choice(&[100, 500, 2_000]).unwrap());
     let mix = Mix::new(rng.bool(), skew == 0, pause, 12);
-    let mix = match rng.bool() {
-        true => mix.thinned(&mut rng),
-        false => mix,
-    };
+    let mix = if rng.bool() { mix.thinned(&mut rng) } else { mix };
     let versions = *rng.choice(&[1, 3]).unwrap();
     create(&plain, mix.versioned, versions).await;
     let mut clients = Vec::new();
