@@ -426,10 +426,11 @@ impl RpcClient {
     /// Begins a dial, and removes the connections that have ended.
     fn begin_dial(self: &Arc<Self>, slots: &mut BTreeMap<Line, Slot>, line: Line) -> Slot {
         slots.retain(|line, slot| {
-            if slot.has_ended() {
+            let has_ended = slot.has_ended();
+            if has_ended {
                 self.lost().insert(line.target.address.clone());
             }
-            !slot.has_ended()
+            !has_ended
         });
         let slot = Slot::Dialling(self.dial(line.clone()));
         slots.insert(line, slot.clone());
