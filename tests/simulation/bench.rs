@@ -67,6 +67,15 @@ pub(crate) fn lock_options() -> LockManagerOptions {
     LockManagerOptions::new(CLIENT).holder(HOLDER)
 }
 
+/// Returns the row of a key in the tables of the Java libraries: the low byte of the absolute value
+/// of Java's hash of the key, and the key.
+pub(crate) fn java_row(key: &str) -> Vec<u8> {
+    let hash = key.bytes().fold(1_i32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
+    });
+    [&hash.wrapping_abs().to_be_bytes()[3..], key.as_bytes()].concat()
+}
+
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
 /// have little time and small answers.
 pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {

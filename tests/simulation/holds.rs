@@ -8,7 +8,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_fake::sim::World;
+use hbase_fake::{Call, sim::World};
 use hbase_txn::{
     Comparison, Condition, Delete, Get, Level, Put, Table,
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{CLIENT, connect, lock_options},
+    bench::{CLIENT, connect, java_row, lock_options},
     histories::Checked,
     holds_checker::History,
     linearizable::objects::{ObjectLog, RecordedHold},
@@ -65,8 +65,7 @@ impl Spans {
 
 struct Owner {
     spans: Rc<Spans>,
-    /// The servers' time at an instant.
-    clock: (Instant, Duration),
+    clock: ServerClock,
     locks: LockManager,
     data: Table,
     history: History,
@@ -77,13 +76,20 @@ struct Owner {
     rng: Rng,
 }
 
-/// Releases a lock a few times as a Java client does that may not hold it: deletes its row at the
-/// server's time, and so hides attempts of the same millisecond.
-async fn release_as_java(rows: Table, lock: usize, mut rng: Rng) {
-    for _ in 0..4 {
-        sleep(Duration::from_micros(rng.u64(..2_000))).await;
-        // Failures are those of the faults.
-        let _ = rows.delete(Delete::new(lock_row(lock))).await;
+/// A moment, and the time of the servers then.
+#[derive(Clone, Copy)]
+struct ServerClock {
+    at: Instant,
+    time: Duration,
+}
+
+impl ServerClock {
+    fn time_at(self, moment: Instant) -> Duration {
+        self.time + moment.saturating_duration_since(self.at)
+    }
+
+    fn moment_of(self, time: Duration) -> Instant {
+        self.at + time.saturating_sub(self.time)
     }
 }
 
@@ -109,7 +115,10 @@ pub(crate) async fn scenario(world: World) {
     let log = ObjectLog::new();
     let spans = Rc::new(Spans::default());
     let wall = plain.environment().wall_clock();
-    let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
+    let clock = ServerClock {
+        at: Instant::now(),
+        time: wall.duration_since(UNIX_EPOCH).unwrap(),
+    };
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
@@ -129,7 +138,15 @@ pub(crate) async fn scenario(world: World) {
         tasks.spawn_local(owner.come_and_go());
     }
     world.begin_faults();
+    // What hides an attempt is found late.
+    let slow_scans = (has_java && rng.bool()).then(|| {
+        let late = Duration::from_millis(rng.u64(10..150));
+        world.hbase().fault(Call::Scan.on("locks").delay_answer(late))
+    });
     tasks.await;
+    if let Some(slow) = slow_scans {
+        slow.release();
+    }
     world.end_faults().await;
     CHECKED.check_objects(&world, &log);
     history.check();
@@ -159,15 +176,15 @@ impl Owner {
                 _ => wait + Duration::from_secs(120),
             };
             if self.has_java {
-                spawn_local(release_as_java(self.data.clone(), lock, self.rng.fork()));
+                self.release_as_java(lock, Duration::ZERO);
             }
             let called = self.log.now();
             match timeout(patience, request.acquire()).await {
                 Ok(Ok(guard)) => {
                     let (name, fencing) = (format!("lock-{lock}"), guard.fencing());
                     // A server gave the lock to it in the millisecond of its fencing number.
-                    let given = Duration::from_millis(fencing + 1).saturating_sub(self.clock.1);
-                    let (log, client, given) = (&self.log, self.number, self.clock.0 + given);
+                    let given = self.clock.moment_of(Duration::from_millis(fencing + 1));
+                    let (log, client) = (&self.log, self.number);
                     let recorded = RecordedHold::acquired(log, &name, client, fencing, called, given);
                     self.hold(lock, guard, recorded).await;
                 }
@@ -180,6 +197,10 @@ impl Owner {
 
     async fn hold(&mut self, lock: usize, guard: LockGuard, recorded: RecordedHold) {
         let begun = self.history.acquired(lock, guard.fencing());
+        if self.has_java {
+            // When others try to acquire it.
+            self.release_as_java(lock, guard.remaining());
+        }
         let mut claim = Instant::now() + guard.remaining();
         // Mostly a holder sleeps past its lease, and has renewed it before; sometimes it stays as long
         // as its lease, or only for a moment.
@@ -230,8 +251,7 @@ impl Owner {
         // it was last checked.
         let ended = if end > now { now } else { claim.min(now) };
         self.history.ended_at(begun, ended);
-        let ended_at = self.clock.1 + ended.saturating_duration_since(self.clock.0);
-        let ended_at = u64::try_from(ended_at.as_millis()).unwrap();
+        let ended_at = u64::try_from(self.clock.time_at(ended).as_millis()).unwrap();
         self.spans
             .all
             .borrow_mut()
@@ -247,6 +267,27 @@ impl Owner {
                 "held, and no client revokes it: {loss}"
             );
         }
+    }
+
+    /// Releases a lock a few times, after a while, as a Java client does that may not hold it: deletes its
+    /// row at the server's time, and so hides attempts of the same millisecond; or a little ahead of it,
+    /// as the delete marker of a server from which the region has moved, and hides attempts for longer.
+    fn release_as_java(&mut self, lock: usize, after: Duration) {
+        let (rows, clock, mut rng) = (self.data.clone(), self.clock, self.rng.fork());
+        let ahead = rng.bool().then(|| Duration::from_millis(rng.u64(1..20)));
+        spawn_local(async move {
+            sleep(after).await;
+            for _ in 0..4 {
+                sleep(Duration::from_micros(rng.u64(..2_000))).await;
+                let mut delete = Delete::new(lock_row(lock));
+                if let Some(ahead) = ahead {
+                    let time = clock.time_at(Instant::now()) + ahead;
+                    delete = delete.timestamp(u64::try_from(time.as_millis()).unwrap());
+                }
+                // Failures are those of the faults.
+                let _ = rows.delete(delete).await;
+            }
+        });
     }
 
     /// Writes under a fencing number, if no number as high has been written. Returns whether it
@@ -267,15 +308,9 @@ impl Owner {
     }
 }
 
-/// Returns the row of a lock: the low byte of the absolute value of Java's hash of the key, and the
-/// key.
+/// Returns the row of a lock.
 pub(crate) fn lock_row(lock: usize) -> Vec<u8> {
-    let key = format!("DC#fra#{CLIENT}#lock-{lock}");
-    let hash = key.bytes().fold(1_i32, |hash, byte| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
-    });
-    let prefix = hash.wrapping_abs().to_be_bytes()[3];
-    [&[prefix][..], key.as_bytes()].concat()
+    java_row(&format!("DC#fra#{CLIENT}#lock-{lock}"))
 }
 
 /// Returns the row that the holder of a lock writes.

@@ -4,13 +4,13 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
     rc::Rc,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, Level,
+    Connection, Delete, Level,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{MAX_SKEW, connect, connect_with, skew_clocks},
+    bench::{CLIENT, MAX_SKEW, connect, connect_with, java_row, skew_clocks},
     histories::Checked,
     linearizable::objects::{ObjectLog, RecordedLatch},
 };
@@ -35,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const COUNT: u64 = 100;
 /// The count after all have arrived. A participant that counts twice lowers it.
 const SPARE: u64 = 7;
+/// The farm of one of two processes, and perhaps of the other.
+const FARM: &str = "fra";
+const OTHER_FARM: &str = "ams";
 /// Half of the participants; the others arrive by name while all workers do so.
 const PARTICIPANTS: usize = 6;
 
@@ -71,7 +74,7 @@ pub(crate) async fn scenario(world: World) {
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let options = LatchTableOptions::new("latches").unwrap().regions(2);
     options.create(&plain.admin()).await.unwrap();
-    let here = open(&plain).await;
+    let here = open(&plain, FARM).await;
     let log = ObjectLog::new();
     let recorded = |latches: &LatchManager, level, id| {
         let latch = latches.latch(level, id).unwrap();
@@ -85,7 +88,7 @@ pub(crate) async fn scenario(world: World) {
     let tasks = LocalSet::new();
     for number in 0..WORKERS {
         let connection = connect(&world, &mut rng).await;
-        let latches = open(&connection).await;
+        let latches = open(&connection, FARM).await;
         let worker = Worker {
             counting: recorded(&latches, Level::Dc, "c"),
             arriving: recorded(&latches, Level::Dc, "a"),
@@ -100,10 +103,15 @@ pub(crate) async fn scenario(world: World) {
     let level = *rng.choice(&[Level::Dc, Level::Xdc]).unwrap();
     skew_clocks(&world, &plain, *rng.choice(&[0, MAX_SKEW]).unwrap(), &mut rng).await;
     let rounds = Rc::new(Cell::new(ROUNDS));
+    let has_farms = level == Level::Xdc && rng.bool();
+    if has_farms {
+        delete_ahead(&plain, Duration::from_millis(rng.u64(..60_000))).await;
+    }
     for (leads, name) in [(true, "first"), (false, "second")] {
         // Under faults, a read of many small answers may fail for minutes, and no end would be seen.
         let connection = connect_with(&world, &mut rng, |config| config.with_scan_batch_bytes(1 << 20)).await;
-        let latches = open(&connection).await;
+        let farm = if has_farms && !leads { OTHER_FARM } else { FARM };
+        let latches = open(&connection, farm).await;
         let party = Party {
             latch: recorded(&latches, level, "r"),
             name,
@@ -200,8 +208,20 @@ impl Party {
     }
 }
 
-async fn open(connection: &Connection) -> LatchManager {
-    LatchManagerOptions::new("simulation", "fra")
+/// Deletes the count of the other farm as a client does on a server whose clock is ahead, before the
+/// region moves away from it.
+async fn delete_ahead(connection: &Connection, ahead: Duration) {
+    let now = connection.environment().wall_clock();
+    let time = now.duration_since(UNIX_EPOCH).unwrap() + ahead;
+    let delete = Delete::new(java_row(&format!("{CLIENT}_r")))
+        .column(LatchTableOptions::FAMILY, format!("count_{OTHER_FARM}"))
+        .timestamp(u64::try_from(time.as_millis()).unwrap());
+    let table = connection.table("latches").unwrap();
+    table.delete(delete).await.unwrap();
+}
+
+async fn open(connection: &Connection, farm: &str) -> LatchManager {
+    LatchManagerOptions::new(CLIENT, farm)
         .open(connection, "latches")
         .await
         .unwrap()

@@ -93,7 +93,8 @@ impl FaultHandle {
             .await;
     }
 
-    /// Ends the fault, and lets the calls continue that it holds.
+    /// Ends the fault, and lets the calls continue that it holds. The end of the test does not complain of
+    /// it if it has not happened.
     pub fn release(&self) {
         self.progress.released.set(true);
     }

@@ -111,6 +111,7 @@ impl Entry {
     fn unused(&self) -> Option<String> {
         let happened = self.progress.happened.get();
         let wanted = self.fault.times.unwrap_or(1);
-        (happened < wanted).then(|| format!("{}: happened {happened} of {wanted} times", self.fault))
+        (happened < wanted && !self.progress.released.get())
+            .then(|| format!("{}: happened {happened} of {wanted} times", self.fault))
     }
 }
