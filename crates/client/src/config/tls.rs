@@ -93,8 +93,11 @@ impl fmt::Debug for TlsStore {
 }
 
 impl TlsOptions {
-    /// Creates the settings for servers that a certificate of this trust store has issued, or that
-    /// present a certificate of it. The password is empty if the file has none.
+    /// Creates the settings for servers whose certificates an authority of this trust store has
+    /// issued, or that present a certificate of the store. The password is empty if the file has none.
+    ///
+    /// A certificate is that of an authority if it has basic constraints with `cA`, and a key usage, if
+    /// any, with `keyCertSign`; or if it is of version 1 or 2.
     pub fn new(trust_store: impl Into<PathBuf>, password: impl Into<String>) -> Self {
         Self {
             trust_store: Some(TlsStore::new(trust_store.into(), password.into())),

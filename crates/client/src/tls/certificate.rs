@@ -1,11 +1,33 @@
 //! The parts of a certificate that its verification by rustls does not provide.
 
-use super::der::{BIT_STRING, Der, INTEGER, Malformed, OCTET_STRING, SEQUENCE, context, element};
+use std::collections::BTreeSet;
+
+use super::der::{
+    BIT_STRING, BOOLEAN, Der, INTEGER, Malformed, OCTET_STRING, OID, SEQUENCE, context, element,
+};
 
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 /// `id-ecPublicKey`.
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+
+/// `id-ce-basicConstraints` and `id-ce-keyUsage`.
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
+/// The tags of `issuerUniqueID` and `subjectUniqueID`.
+const UNIQUE_IDS: [u8; 2] = [0x81, 0x82];
+/// The version number of certificates with extensions.
+const V3: u32 = 2;
+
+/// What a certificate's key is for: bits of the first byte of `KeyUsage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Usage {
+    /// Signing the handshakes of TLS: `digitalSignature`.
+    Handshakes = 0x80,
+    /// Signing other certificates: `keyCertSign`.
+    Certificates = 0x04,
+}
 
 /// A certificate, as far as it is read.
 #[derive(Clone, Copy, Debug)]
@@ -16,12 +38,20 @@ pub(super) struct Certificate<'a> {
     validity: (i64, i64),
     /// The contents of `subjectPublicKey`, without the count of unused bits.
     public_key: &'a [u8],
+    version: u32,
+    /// Whether its extensions call it a certificate authority.
+    is_authority: bool,
+    /// The bits of its `KeyUsage`, or none if its key is for everything.
+    usage: Option<u8>,
 }
 
 impl<'a> Certificate<'a> {
     pub(super) fn read(der: &'a [u8]) -> Result<Self, Malformed> {
         let mut certificate = Der::new(der).sequence()?.sequence()?;
-        certificate.optional(context(0))?; // version
+        let version = match certificate.optional(context(0))? {
+            Some(version) => Der::new(version).number()?,
+            None => 0,
+        };
         certificate.read(INTEGER)?; // serial number
         certificate.read(SEQUENCE)?; // signature algorithm
         let issuer = certificate.whole()?;
@@ -31,12 +61,58 @@ impl<'a> Certificate<'a> {
         let mut key = certificate.sequence()?;
         key.read(SEQUENCE)?; // algorithm
         let public_key = key.read(BIT_STRING)?.strip_prefix(&[0]).ok_or(Malformed)?;
-        Ok(Self {
+        for unique_id in UNIQUE_IDS {
+            certificate.optional(unique_id)?;
+        }
+        let mut read = Self {
             issuer,
             subject,
             validity,
             public_key,
-        })
+            version,
+            is_authority: false,
+            usage: None,
+        };
+        if let Some(extensions) = certificate.optional(context(3))? {
+            read.read_extensions(Der::new(extensions).sequence()?)?;
+        }
+        Ok(read)
+    }
+
+    fn read_extensions(&mut self, mut extensions: Der<'a>) -> Result<(), Malformed> {
+        let mut names = BTreeSet::new();
+        while !extensions.is_empty() {
+            let mut extension = extensions.sequence()?;
+            let name = extension.read(OID)?;
+            if !names.insert(name) {
+                return Err(Malformed);
+            }
+            extension.optional(BOOLEAN)?; // critical
+            let mut value = Der::new(extension.read(OCTET_STRING)?);
+            match name {
+                BASIC_CONSTRAINTS => {
+                    let authority = value.sequence()?.optional(BOOLEAN)?;
+                    self.is_authority = authority.is_some_and(|value| value != [0]);
+                }
+                KEY_USAGE => {
+                    let (_unused_bits, bits) = value.read(BIT_STRING)?.split_first().ok_or(Malformed)?;
+                    self.usage = Some(bits.first().copied().unwrap_or(0));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it may have issued others, if it is trusted: it says that it is a certificate authority,
+    /// or is of a version that has no means to say so.
+    pub(super) fn may_issue(&self) -> bool {
+        self.version < V3 || (self.is_authority && self.may_sign(Usage::Certificates))
+    }
+
+    /// Whether its key is for this.
+    pub(super) fn may_sign(&self, what: Usage) -> bool {
+        self.usage.is_none_or(|usage| usage & what as u8 != 0)
     }
 
     /// Whether this second, counted from 1970, is after its validity.

@@ -5,6 +5,7 @@
 #[error("not the expected DER")]
 pub(super) struct Malformed;
 
+pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;

@@ -4,6 +4,7 @@ use std::{borrow::Cow, io};
 
 use rustls::{AlertDescription as Alert, CertificateError, Error as RustlsError};
 
+use super::verifier::Refusal;
 use crate::{config::TlsKeys, error::ErrorKind};
 
 /// A failure of TLS that another attempt does not fix. It travels inside an [`io::Error`].
@@ -148,6 +149,12 @@ impl TlsFailure {
     fn of_certificate(error: &CertificateError, Peer { host, keys, .. }: &Peer) -> Self {
         let failure =
             |what: String, hint: &'static str| Self::new(ErrorKind::AuthenticationFailed, what, hint);
+        if let CertificateError::Other(other) = error
+            && let Some(refusal) = other.0.downcast_ref::<Refusal>()
+        {
+            let what = format!("the certificate of the server can't be accepted: {refusal}");
+            return failure(what, refusal.hint());
+        }
         match error {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::new(
                 ErrorKind::AuthenticationFailed,

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
     client::{
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
         verify_server_cert_signed_by_trust_anchor, verify_server_name,
@@ -13,21 +13,73 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-use super::certificate::Certificate;
+use super::certificate::{Certificate, Usage};
 
-/// The certificates that are trusted.
+/// The certificates that are trusted: each for the server that presents it, and those of certificate
+/// authorities also for the servers whose certificates they have issued.
+///
+/// A store may have the certificates of servers themselves. Whoever has the key of one of them must
+/// not be able to issue those of the others, so only a certificate that says that it is an
+/// authority counts as one, as in Java (`jdk.security.allowNonCaAnchor`).
 #[derive(Debug)]
 pub(super) struct Trust {
-    roots: RootCertStore,
+    authorities: RootCertStore,
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Trust {
-    /// Leaves out certificates that no certificate authority can have.
     pub(super) fn new(certificates: Vec<CertificateDer<'static>>) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates.iter().cloned());
-        Self { roots, certificates }
+        let mut authorities = RootCertStore::empty();
+        authorities.add_parsable_certificates(certificates.iter().filter(|der| may_issue(der)).cloned());
+        Self {
+            authorities,
+            certificates,
+        }
+    }
+
+    /// Returns whether one of these certificates names an issuer that is trusted, but is no authority.
+    fn names_no_authority(&self, chain: &[&CertificateDer<'_>]) -> bool {
+        let issuers: Vec<_> = chain
+            .iter()
+            .filter_map(|der| Some(Certificate::read(der).ok()?.issuer))
+            .collect();
+        self.certificates
+            .iter()
+            .filter(|der| !may_issue(der))
+            .filter_map(|der| Certificate::read(der).ok())
+            .any(|certificate| issuers.contains(&certificate.subject))
+    }
+}
+
+fn may_issue(der: &CertificateDer<'_>) -> bool {
+    Certificate::read(der).is_ok_and(|certificate| certificate.may_issue())
+}
+
+/// Why a certificate is refused, if rustls has no name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("its issuer is in the trust store, but is no certificate authority")]
+    IssuerIsNoAuthority,
+    #[error("its key usage has no digitalSignature")]
+    NotForHandshakes,
+}
+
+impl Refusal {
+    /// Returns what to do.
+    pub(super) fn hint(self) -> &'static str {
+        match self {
+            Self::IssuerIsNoAuthority => {
+                "add the certificate of the authority, or that of each server; an authority's has basicConstraints \
+                 with cA, and keyCertSign if it has a keyUsage"
+            }
+            Self::NotForHandshakes => "issue one with digitalSignature in its keyUsage",
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        CertificateError::Other(OtherError(Arc::new(refusal))).into()
     }
 }
 
@@ -49,25 +101,36 @@ impl ServerVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
-        if !self.trust.certificates.iter().any(|trusted| trusted == der) {
-            let algorithms = self.provider.signature_verification_algorithms.all;
-            return verify_server_cert_signed_by_trust_anchor(
-                leaf,
-                &self.trust.roots,
-                intermediates,
-                now,
-                algorithms,
-            );
-        }
-        // The trust store has this very certificate. It may be that of a certificate authority,
-        // which is what openssl and keytool create for a server by default, and Java accepts.
         let certificate = Certificate::read(der).map_err(|_| CertificateError::BadEncoding)?;
-        let now = now.as_secs();
-        match () {
-            () if certificate.has_expired_at(now) => Err(CertificateError::Expired.into()),
-            () if certificate.is_not_yet_valid_at(now) => Err(CertificateError::NotValidYet.into()),
-            () => Ok(()),
+        if !certificate.may_sign(Usage::Handshakes) {
+            return Err(Refusal::NotForHandshakes.into());
         }
+        if self.trust.certificates.iter().any(|trusted| trusted == der) {
+            // The trust store has this very certificate. It may be that of a certificate authority,
+            // which is what openssl and keytool create for a server by default, and Java accepts.
+            let now = now.as_secs();
+            return match () {
+                () if certificate.has_expired_at(now) => Err(CertificateError::Expired.into()),
+                () if certificate.is_not_yet_valid_at(now) => Err(CertificateError::NotValidYet.into()),
+                () => Ok(()),
+            };
+        }
+        // rustls reads no key usages.
+        let issuers: Vec<_> = intermediates
+            .iter()
+            .filter(|der| may_issue(der))
+            .cloned()
+            .collect();
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(leaf, &self.trust.authorities, &issuers, now, algorithms)
+            .map_err(|error| {
+                let chain: Vec<_> = [der].into_iter().chain(intermediates).collect();
+                let is_unknown = error == CertificateError::UnknownIssuer.into();
+                match is_unknown && self.trust.names_no_authority(&chain) {
+                    true => Refusal::IssuerIsNoAuthority.into(),
+                    false => error,
+                }
+            })
     }
 
     fn verify_name(&self, leaf: &ParsedCertificate<'_>, name: &ServerName<'_>) -> Result<(), Error> {
@@ -122,3 +185,6 @@ impl ServerCertVerifier for ServerVerifier {
             .supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;
