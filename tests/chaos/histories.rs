@@ -130,10 +130,7 @@ async fn run(
         clients.push((opened.unwrap().with_operation_timeout(DEADLINE), DEADLINE));
         connections.push(connection);
     }
-    let mix = Mix {
-        results: true,
-        ..Mix::new(variant.versioned, true, Duration::from_millis(200), 30)
-    };
+    let mix = Mix::new(variant.versioned, true, Duration::from_millis(200), 30);
     let injected = begin_faults(&proxy, settings.rng(100 + number as u64));
     let mut shuffler = Shuffler::new(&plain, table.name(), settings.rng(200 + number as u64));
     let mut found = Found::default();

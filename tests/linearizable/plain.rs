@@ -89,7 +89,8 @@ impl Task<'_> {
         }
     }
 
-    /// Increments a number or appends to a text, without a transaction. Its answer has the new value.
+    /// Increments a number or appends to a text, without a transaction. Its answer has the new value, unless it was sent
+    /// again.
     pub(super) async fn add(&mut self) {
         let place = self.place_where(Place::is_added_to);
         let step = add(&self.partition, &self.name, &place, &mut self.rng);
@@ -103,8 +104,7 @@ impl Task<'_> {
         };
         let returned = self.shared.log.tick();
         let (outcome, results) = match &done {
-            Ok(Ok(row)) if self.shared.mix.results => (Outcome::Committed, found(&self.partition, [row])),
-            Ok(Ok(_)) => (Outcome::Committed, Found::new()),
+            Ok(Ok(row)) => (Outcome::Committed, found(&self.partition, [row])),
             Ok(Err(error)) if error.is_outcome_unknown() => (Outcome::Unknown, Found::new()),
             Ok(Err(_)) => return,
             Err(_) => {

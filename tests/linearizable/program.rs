@@ -39,9 +39,6 @@ pub(crate) struct Mix {
     /// have versions. A server whose clock is behind that of another may stamp such a write lower than what
     /// it replaces.
     pub(crate) plain: bool,
-    /// Whether the values are checked that increments and appends of single rows return. The fake answers a
-    /// repeated one with the present value.
-    pub(crate) results: bool,
     pub(crate) batches: bool,
     pub(crate) streams: bool,
     pub(crate) updates: bool,
@@ -62,7 +59,6 @@ impl Mix {
             deletes: if has("deletes") { DELETES } else { 0 },
             blind: has("blind"),
             plain: steady_clocks && !versioned && has("plain"),
-            results: false,
             batches: has("batches"),
             streams: steady_clocks && has("streams"),
             updates: has("updates"),

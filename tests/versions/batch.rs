@@ -277,7 +277,7 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
         let connection = connect_by(proxy.clone(), config).await;
         let shared = TestTable::create_on(cluster, "batch-cut", plain, &["25"]).await;
         let table = shared.of(&connection);
-        // An answer to a repeated change has no cells of other columns.
+        // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row.
         let others = (0..50).map(|row| Put::new(format!("{row:02}")).cell("f", "a", "v"));
         assert!(table.mutate_many(others).await.iter().all(Result::is_ok));
         let mut calls = 0;
@@ -297,6 +297,7 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
                 _ => Action::Pass,
             }
         });
+        let mut without_values = 0;
         for batch in 1..=BATCHES {
             // Each fifth increment is of a row that another one has too, which makes a list longer.
             let changes = (0..50).map(|number| match number % 5 {
@@ -306,13 +307,15 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
             });
             for (number, result) in table.batch(changes).await.into_iter().enumerate() {
                 let row = result.unwrap().unwrap();
-                let cells = row.cells();
-                assert_eq!(cells.len(), 1, "{number}: {row:?}");
-                if number % 5 == 0 {
-                    assert!(cells[0].value.len() >= batch, "{number}");
+                match row.cells() {
+                    // It was sent again.
+                    [] => without_values += 1,
+                    [cell] => assert!(number % 5 > 0 || cell.value.len() >= batch, "{number}"),
+                    _ => panic!("{number}: {row:?}"),
                 }
             }
         }
+        assert!(without_values > 0);
         proxy.pass_all();
         let rows = table
             .get_many((0..50).map(|row| Get::new(format!("{row:02}"))))

@@ -40,9 +40,9 @@ impl Table {
     /// not need its result.
     ///
     /// If the answer to a call is lost, its increments and appends are sent again as a single
-    /// [increment](Self::increment) is, and each counts once or is reported as unknown. Those that
-    /// were applied together are repeated together, so they are also unknown if their region was split
-    /// between them meanwhile.
+    /// [increment](Self::increment) is, and each counts once and returns no cells, or is reported as
+    /// unknown. Those that were applied together are repeated together, so they are also unknown if
+    /// their region was split between them meanwhile.
     ///
     /// # Errors
     ///

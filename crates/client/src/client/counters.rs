@@ -13,7 +13,9 @@ impl Table {
     /// Adds to counters of a row, and returns their new cells.
     ///
     /// An increment carries a nonce. If its answer is lost, it is sent again to the same server, which
-    /// counts it once and returns the present values. If the row's region is served by another server
+    /// counts it once. The row that is returned has no cells then: the server reads the values for the
+    /// second answer, and others may have changed them meanwhile, so a number in it need not be one
+    /// that no other increment has returned. If the row's region is served by another server
     /// by then, or by the same one after a restart, its error reports that the [outcome is
     /// unknown](crate::Error::is_outcome_unknown): that server may not know the nonce. Nothing is sent
     /// again with [`Config::with_nonces`](crate::Config::with_nonces) off.
@@ -50,7 +52,7 @@ impl Table {
     }
 
     /// Executes an increment or append. The answer has no cells if the mutation's attribute `_rr_`
-    /// asks for none, or if a coprocessor replaced the operation.
+    /// asks for none, if a coprocessor replaced the operation, or if it was sent again.
     async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
         self.check(&mutation)
             .map_err(|error| error.at_table(&self.name))?;
@@ -79,11 +81,11 @@ impl Table {
             match answer {
                 Ok(row) => {
                     attempts.succeed();
-                    let mut cells = row.map_or_else(Vec::new, Row::into_cells);
-                    // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row.
-                    if attempts.effect() == Effect::Unknown {
-                        cells.retain(|cell| mutation.names_column(cell));
-                    }
+                    let cells = match attempts.effect() {
+                        Effect::None => row.map_or_else(Vec::new, Row::into_cells),
+                        // The server may have read them after later changes.
+                        Effect::Unknown => Vec::new(),
+                    };
                     return Ok(Row::new(mutation.row().clone(), cells));
                 }
                 Err(failure) => attempts.recover(failure, &location).await?,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    Append, Cell, Delete, Durability, Increment, Put, TimeRange,
+    Append, Delete, Durability, Increment, Put, TimeRange,
     attributes::{RETURN_RESULTS_ATTRIBUTE, VISIBILITY_ATTRIBUTE},
     delete::DeleteScope,
     increment::Counter,
@@ -91,23 +91,6 @@ impl Mutation {
         let mut attributes = self.attributes().iter();
         let off = |(name, value): &(String, Bytes)| name == RETURN_RESULTS_ATTRIBUTE && **value == [0];
         !attributes.any(off)
-    }
-
-    /// Returns whether an increment or append names the column of a cell.
-    pub(crate) fn names_column(&self, cell: &Cell) -> bool {
-        let is_its =
-            |family: &Bytes, qualifier: &Bytes| *family == cell.family && *qualifier == cell.qualifier;
-        match self {
-            Self::Put(_) | Self::Delete(_) => false,
-            Self::Increment(increment) => {
-                let mut columns = increment.columns.iter();
-                columns.any(|column| is_its(&column.family, &column.qualifier))
-            }
-            Self::Append(append) => {
-                let mut cells = append.cells.iter();
-                cells.any(|column| is_its(&column.family, &column.qualifier))
-            }
-        }
     }
 
     /// Rejects a visibility expression in an atomic action, of which the server drops a mutation with

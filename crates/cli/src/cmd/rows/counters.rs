@@ -2,14 +2,18 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::{Row, TableName};
 
 use super::{read::print_row, reserved::Reserved};
 use crate::{
     exit::Outcome,
-    global::Global,
+    global::{Format, Global},
+    output,
     values::{self, CellValue, Column},
 };
+
+/// Of a change that was sent again, because an answer was lost.
+const UNKNOWN: &str = "applied, but the answer has no values: read them";
 
 /// Add to counters of a row, all or none, and print their new values
 ///
@@ -64,6 +68,14 @@ fn amount(text: &str) -> Result<Amount, String> {
     })
 }
 
+/// Prints the new values, if the answer has them.
+fn print_new(row: &Row, format: Format) -> Outcome {
+    if row.cells().is_empty() {
+        output::complain(UNKNOWN);
+    }
+    print_row(row, format)
+}
+
 impl Increment {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let amounts = self.amounts.into_iter();
@@ -73,7 +85,7 @@ impl Increment {
         );
         let connection = global.connect().await?;
         let table = self.reserved.table(&connection, self.table, &self.row).await?;
-        print_row(&table.increment(increment).await?, global.output)
+        print_new(&table.increment(increment).await?, global.output)
     }
 }
 
@@ -86,6 +98,6 @@ impl Append {
         );
         let connection = global.connect().await?;
         let table = self.reserved.table(&connection, self.table, &self.row).await?;
-        print_row(&table.append(append).await?, global.output)
+        print_new(&table.append(append).await?, global.output)
     }
 }

@@ -93,8 +93,8 @@ pub(super) fn read_action(
                 for cell in cells {
                     let at = changes.binary_search_by(|change| change.mutation.row().cmp(&cell.row));
                     let at = at.map_err(|_| bad("a cell of another row than those of the changes"))?;
-                    // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row.
-                    if !is_repeated || changes[at].mutation.names_column(&cell) {
+                    // Those of a repeated change may have been read after later changes.
+                    if !is_repeated {
                         rows[at].push(cell);
                     }
                 }
