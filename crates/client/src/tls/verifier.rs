@@ -18,9 +18,9 @@ use super::certificate::{Certificate, Usage};
 /// The certificates that are trusted: each for the server that presents it, and those of certificate
 /// authorities also for the servers whose certificates they have issued.
 ///
-/// A store may have the certificates of servers themselves. Whoever has the key of one of them must
-/// not be able to issue those of the others, so only a certificate that says that it is an
-/// authority counts as one, as in Java (`jdk.security.allowNonCaAnchor`).
+/// A store may have the certificates of servers themselves. The key of one server must not be able to
+/// issue certificates for the others, so only a certificate that says that it is an authority
+/// counts as one, as in Java (`jdk.security.allowNonCaAnchor`).
 #[derive(Debug)]
 pub(super) struct Trust {
     authorities: RootCertStore,
@@ -126,9 +126,10 @@ impl ServerVerifier {
             .map_err(|error| {
                 let chain: Vec<_> = [der].into_iter().chain(intermediates).collect();
                 let is_unknown = error == CertificateError::UnknownIssuer.into();
-                match is_unknown && self.trust.names_no_authority(&chain) {
-                    true => Refusal::IssuerIsNoAuthority.into(),
-                    false => error,
+                if is_unknown && self.trust.names_no_authority(&chain) {
+                    Refusal::IssuerIsNoAuthority.into()
+                } else {
+                    error
                 }
             })
     }

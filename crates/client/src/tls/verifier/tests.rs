@@ -1,4 +1,4 @@
-//! Chains of drawn certificates, and whether Java's `PKIXValidator` accepts them.
+//! Chains of drawn certificates, and whether the rule for authorities and key usages accepts them.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn name(common_name: &str) -> Vec<u8> {
     element(SEQUENCE, &[&element(SET, &[&pair])])
 }
 
-/// Someone who has a key.
+/// An owner of a key, which may sign certificates.
 struct Party {
     name: &'static str,
     key: Ed25519KeyPair,
