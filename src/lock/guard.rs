@@ -22,7 +22,7 @@ use super::{
     owner::LockToken,
     renew::{Renewal, attempt_timeout},
     request::LockRequest,
-    state::LockLoss,
+    state::{LockLoss, ReleaseOutcome},
     term::Term,
 };
 use crate::{
@@ -73,34 +73,6 @@ pub(super) struct Held {
     /// Locked while the hold is changed.
     pub(super) claim: Arc<tokio::sync::Mutex<LockClaim>>,
     pub(super) term: Arc<Term<LocalClaim>>,
-}
-
-/// The outcome of a release.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[must_use = "a lock that was lost before it was released did not protect what was done under it"]
-pub enum ReleaseOutcome {
-    /// The lock was held until now, and is free.
-    Released,
-    /// The lock was not held any more.
-    Lost(LockLoss),
-}
-
-impl ReleaseOutcome {
-    /// Returns whether the lock was held until it was released.
-    #[must_use]
-    pub fn is_released(&self) -> bool {
-        matches!(self, Self::Released)
-    }
-}
-
-impl fmt::Display for ReleaseOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Released => f.write_str("released"),
-            Self::Lost(loss) => write!(f, "not held any more: {loss}"),
-        }
-    }
 }
 
 impl LockGuard {
@@ -306,7 +278,7 @@ impl LockGuard {
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
-        let local_loss = self.held.term.loss();
+        let known = self.held.term.loss();
         // On an error, dropping `self` retries the release in the background.
         let vacated = self
             .held
@@ -319,20 +291,7 @@ impl LockGuard {
                 self.held.in_context(error)
             })?;
         drop(claim);
-        self.held.term.released();
-        Ok(match (local_loss, vacated) {
-            // A transaction was to release it, and the answer was lost: either the transaction or
-            // this call released it.
-            (None | Some(LockLoss::Unknown), ReleaseOutcome::Released) => ReleaseOutcome::Released,
-            // It is unknown whether the transaction released it before the other client acquired
-            // it.
-            (Some(LockLoss::Unknown), ReleaseOutcome::Lost(LockLoss::Taken(_))) => {
-                ReleaseOutcome::Lost(LockLoss::Unknown)
-            }
-            (_, ReleaseOutcome::Lost(loss)) | (Some(loss), ReleaseOutcome::Released) => {
-                ReleaseOutcome::Lost(loss)
-            }
-        })
+        Ok(self.held.term.vacated(known, vacated))
     }
 }
 
@@ -353,12 +312,6 @@ impl Drop for LockGuard {
 }
 
 impl Held {
-    /// Returns whether the lease has expired by this process's count.
-    pub(super) fn is_over(&self) -> bool {
-        let clock = self.term.clock();
-        self.term.until().is_some_and(|until| clock.has_reached(until))
-    }
-
     /// Locks the claim. A renewal, or a transaction that releases the lock, keeps it locked until
     /// it completes.
     async fn lock_claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
@@ -443,11 +396,7 @@ impl Held {
                 Ok(Renewal::Held(until)) => {
                     return self.term.extend(until).map_err(|loss| self.lost_error(&loss));
                 }
-                Ok(Renewal::Lost(loss)) => {
-                    let error = self.lost_error(&loss);
-                    self.term.lose(loss);
-                    return Err(error);
-                }
+                Ok(Renewal::Lost(loss)) => return Err(self.lost_error(&self.term.lose(loss))),
                 // A connection that was silent for that long is closed by now, so the next try
                 // opens another.
                 Err(error)

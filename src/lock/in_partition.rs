@@ -6,13 +6,12 @@ use bytes::Bytes;
 use hbase_client::{BytesBinary, IntoBytes, low_level::TableCalls};
 
 use super::{
-    guard::ReleaseOutcome,
     layout::LockRows,
     local::{self, LocalLocks},
     location::LockLocation,
     owner::LockToken,
     request::LockRequest,
-    state::{LockHolder, LockInfo},
+    state::{LockHolder, LockInfo, ReleaseOutcome},
 };
 use crate::{
     error::{Error, Result},

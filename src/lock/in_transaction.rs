@@ -178,7 +178,6 @@ impl Fence {
         let found = failed.found.as_ref();
         match found.and_then(|cell| Some((cell.timestamp, Owner::decode(&cell.value)?))) {
             Some((since, Owner::Held(held))) => LockLoss::Taken(holder(since, held)),
-            _ if self.held.is_over() => LockLoss::Expired,
             _ => LockLoss::Removed,
         }
     }

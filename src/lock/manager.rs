@@ -7,14 +7,13 @@ use hbase_client::{
 };
 
 use super::{
-    guard::ReleaseOutcome,
     layout::{FAMILY, LockRows},
     local::{self, LocalLocks},
     location::LockLocation,
     name::LockName,
     owner::LockToken,
     request::LockRequest,
-    state::{LockHolder, LockInfo, LockLoss},
+    state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome},
     table::{self, LockTableOptions},
 };
 use crate::{

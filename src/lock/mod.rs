@@ -144,7 +144,7 @@ pub(crate) use {
     term::Term,
 };
 
-pub use guard::{LockGuard, ReleaseOutcome};
+pub use guard::LockGuard;
 pub use in_partition::PartitionLocks;
 pub use lease::{MAX_LEASE, MAX_SKEW_MARGIN, MIN_LEASE};
 pub use manager::{LockManager, LockManagerOptions};
@@ -154,6 +154,6 @@ pub use pending::PendingLock;
 pub use request::LockRequest;
 pub use several::LockSet;
 pub(crate) use slots::{SlotRow, SlotsSeen};
-pub use state::{LockHolder, LockInfo, LockLoss};
+pub use state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome};
 pub use table::LockTableOptions;
 pub use watch::{LockEvent, LockEventKind};

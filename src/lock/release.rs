@@ -11,12 +11,11 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     claim::{self, AGAIN, LockClaim, TRIES},
-    guard::ReleaseOutcome,
     location::{LockChange, LockLocation},
     owner::{LockToken, Millis, Owner},
     renew::Resumed,
     row_state::{Occupant, RowLease, RowState},
-    state::{LockHolder, NAMELESS},
+    state::{LockHolder, NAMELESS, ReleaseOutcome},
 };
 use crate::error::{Error, Result, unknown_if};
 

@@ -11,9 +11,9 @@ use hbase_client::low_level::TableCalls;
 use tokio::time::Instant;
 
 use super::{
-    guard::{LockGuard, ReleaseOutcome},
+    guard::LockGuard,
     request::{LockRequest, RequestOutcome, attempt},
-    state::LockLoss,
+    state::{LockLoss, ReleaseOutcome},
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},

@@ -17,7 +17,7 @@ use hbase_client::{Cell, Condition, Delete, Get, Put, Row, Table, low_level::Tab
 use tokio::time::Instant;
 
 use super::{
-    guard::{LockGuard, ReleaseOutcome},
+    guard::LockGuard,
     layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
     local::{FirstWaiter, LocalClaim, LocalLocks, Turn},
     location::LockLocation,
@@ -25,7 +25,7 @@ use super::{
     owner::LockToken,
     request::{LockRequest, RequestOutcome, attempt},
     row_state::RowState,
-    state::{LockHolder, LockLoss},
+    state::{LockHolder, LockLoss, ReleaseOutcome},
 };
 use crate::{
     error::Result,

@@ -67,6 +67,25 @@ pub enum LockLoss {
     Unknown,
 }
 
+/// The outcome of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "a lock that was lost before it was released did not protect what was done under it"]
+pub enum ReleaseOutcome {
+    /// The lock was held until now, and is free.
+    Released,
+    /// The lock was not held any more.
+    Lost(LockLoss),
+}
+
+impl ReleaseOutcome {
+    /// Returns whether the lock was held until it was released.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        matches!(self, Self::Released)
+    }
+}
+
 impl LockLoss {
     /// Reports the loss of a lock that a guard held. A release by a transaction is none.
     pub(super) fn report(&self) {
@@ -166,6 +185,19 @@ fn time_of(timestamp: u64) -> SystemTime {
 }
 
 impl LockLoss {
+    /// Returns the loss for a guard that knew of another one before the rows showed this.
+    ///
+    /// Rows tell who holds the lock. If nobody does, they don't tell since when: a renewal whose
+    /// answer was lost, or that was refused, may or may not have prolonged the lease.
+    pub(crate) fn after(self, known: Option<Self>) -> Self {
+        match (known, self) {
+            // It is unknown whether the transaction released it before another client acquired it.
+            (Some(Self::Unknown), _) => Self::Unknown,
+            (Some(known), Self::Expired | Self::Removed) => known,
+            (_, loss) => loss,
+        }
+    }
+
     /// Returns the loss with the times of the other holder at this time, for messages.
     pub(crate) fn at(&self, now: SystemTime) -> AtTime<'_, Self> {
         AtTime { what: self, now }
@@ -216,5 +248,14 @@ impl fmt::Display for AtTime<'_, LockLoss> {
 impl fmt::Display for LockLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at(SystemTime::now()).fmt(f)
+    }
+}
+
+impl fmt::Display for ReleaseOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released => f.write_str("released"),
+            Self::Lost(loss) => write!(f, "not held any more: {loss}"),
+        }
     }
 }

@@ -12,7 +12,7 @@ use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
 use super::{
     clock::{Clock, Moment},
-    state::LockLoss,
+    state::{LockLoss, ReleaseOutcome},
 };
 
 /// The time from acquisition to release or loss of a lock.
@@ -174,15 +174,33 @@ impl<T> Term<T> {
         self.loss().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn lose(&self, loss: LockLoss) {
-        self.end(Status::Lost(loss));
+    /// Ends the term of a lock that the rows show to be lost. Returns why it is lost.
+    pub(crate) fn lose(&self, loss: LockLoss) -> LockLoss {
+        let loss = loss.after(self.loss());
+        self.end(Status::Lost(loss.clone()));
         self.end_local_claim();
+        loss
     }
 
     /// Ends the term of a lock that stays held. The local claim is kept, so other tasks of this
     /// process do not count it as free.
     pub(crate) fn detach(&self) {
         self.end(Status::Released);
+    }
+
+    /// Ends the term of a lock whose rows were released. Returns whether it was held until then.
+    /// `known` is the loss from before the release was sent.
+    pub(crate) fn vacated(&self, known: Option<LockLoss>, rows: ReleaseOutcome) -> ReleaseOutcome {
+        let outcome = match (known, rows) {
+            // A transaction was to release it, and the answer was lost: either the transaction or
+            // this call released it.
+            (None | Some(LockLoss::Unknown), ReleaseOutcome::Released) => ReleaseOutcome::Released,
+            (Some(known), ReleaseOutcome::Released) => ReleaseOutcome::Lost(known),
+            // The lease may have expired since the release was sent.
+            (_, ReleaseOutcome::Lost(loss)) => ReleaseOutcome::Lost(loss.after(self.loss())),
+        };
+        self.released();
+        outcome
     }
 
     /// Ends the term of a lock that was released.
@@ -240,7 +258,10 @@ mod tests {
             assert_eq!(term.extend(until), Ok(()));
             assert_eq!(term.until(), Some(until));
         }
-        for end in [|term: &Term<()>| term.lose(LockLoss::Expired), Term::released] {
+        for end in [
+            |term: &Term<()>| drop(term.lose(LockLoss::Expired)),
+            Term::released,
+        ] {
             let term = term_of(now, Duration::from_secs(10));
             end(&term);
             term.extend(later).unwrap_err();

@@ -178,15 +178,11 @@ impl ThriftLockGuard {
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
-        let local_loss = self.held.term.loss();
+        let known = self.held.term.loss();
         let vacated = self.held.release.vacate(&claim, deadline).await;
         let vacated = vacated.map_err(|error| self.held.in_context(error))?;
         drop(claim);
-        self.held.term.released();
-        Ok(match (vacated, local_loss) {
-            (ReleaseOutcome::Released, Some(loss)) => ReleaseOutcome::Lost(loss),
-            (outcome, _) => outcome,
-        })
+        Ok(self.held.term.vacated(known, vacated))
     }
 }
 
@@ -261,11 +257,7 @@ impl Renewable for Held {
             drop(claim);
             match renewed {
                 Ok(Ok(until)) => return self.term.extend(until).map_err(|loss| self.lost_error(&loss)),
-                Ok(Err(loss)) => {
-                    let error = self.lost_error(&loss);
-                    self.term.lose(loss);
-                    return Err(error);
-                }
+                Ok(Err(loss)) => return Err(self.lost_error(&self.term.lose(loss))),
                 // The silent connection is closed: the next attempt dials. A conflict is with an
                 // attempt before it that was late.
                 Err(error)

@@ -7,7 +7,7 @@ use hbase_fake::sim::World;
 use hbase_txn::{
     ErrorKind, Level,
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
-    lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
+    lock::{LockGuard, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
     task::LocalSet,
@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     bench::{connect, lock_options},
+    holds::assert_no_revocation,
     holds_checker::capacity::{History, Hold},
 };
 
@@ -264,10 +265,7 @@ impl Owner {
             self.permits.holds.borrow_mut().push(hold);
         }
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
-            assert!(
-                loss == LockLoss::Expired || Instant::now() >= end,
-                "held, and no client revokes it: {loss}"
-            );
+            assert_no_revocation(&loss, end);
         }
     }
 }

@@ -9,7 +9,7 @@ use hbase_txn::{
     Append, Increment, Outcome, PartitionedTable, Row, Settled, TableDescriptorExt, Transaction,
     TransactionId,
     latch::{Latch, PartitionLatches},
-    lock::{LockGuard, LockLoss, LockRequest, PartitionLocks, ReleaseOutcome},
+    lock::{LockGuard, LockRequest, PartitionLocks, ReleaseOutcome},
 };
 use tokio::{
     task::LocalSet,
@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     bench::{FAMILY, HOLDER, connect, create_table},
+    holds::assert_no_revocation,
     holds_checker::History,
 };
 
@@ -280,10 +281,7 @@ impl Owner {
                 );
             }
         } else if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
-            assert!(
-                loss == LockLoss::Expired || Instant::now() >= end,
-                "held, and no client revokes it: {loss}"
-            );
+            assert_no_revocation(&loss, end);
         }
     }
 }
