@@ -48,6 +48,7 @@ fn repair_command(cluster: &TestCluster, name: &TableName) -> Child {
             &name.to_string(),
             "--within",
             "3m",
+            "--yes",
             "--output",
             "json",
         ])

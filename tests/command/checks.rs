@@ -217,7 +217,7 @@ fn rule_is_refused_with_all_contradicting_boundaries() {
         .objects()
         .remove(0);
     assert_eq!(described["rule"], Value::Null, "nothing was changed");
-    run(&["table", "repair", &table.0, "--prefix-length", "3"]).done();
+    run(&["table", "repair", &table.0, "--prefix-length", "3", "--yes"]).done();
     run(&alter).done();
     assert_eq!(findings(&table, 0).0, named(&[("note", "record-family-missing")]));
 }
@@ -284,7 +284,14 @@ fn cut_partitions_are_planned_and_repaired() {
         (&json!("xxx"), &json!("xxx"))
     );
     assert_eq!(plan[0]["regions"].as_array().unwrap().len(), 2);
+    assert!(plan[0]["size_mib"].is_u64(), "{plan:?}");
     let repair = ["table", "repair", &table.0, "--output", "json", "--within", "5m"];
+    run(&repair).refused(1, &["is unchanged", "add --yes"]);
+    let limited = [&repair[..], &["--yes", "--max-regions", "1"]].concat();
+    run(&limited).refused(1, &["partition xxx is in 2 regions", "--max-regions"]);
+    let planned = ["table", "repair", &table.0, "--plan", "--max-regions", "1"];
+    run(&planned).refused(1, &["partition xxx is in 2 regions"]);
+    let repair = [&repair[..], &["--yes"]].concat();
     let done = run(&repair);
     assert_eq!(done.stderr, "", "nobody watches");
     let done = done.objects();

@@ -86,7 +86,7 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     }
     for command in [
         "hbase-txn table alter orders --splits off",
-        "hbase-txn table repair orders",
+        "hbase-txn table repair orders --yes",
         "hbase-txn table skew orders",
         "hbase-txn table disable orders",
         "hbase-txn table drop orders --yes",

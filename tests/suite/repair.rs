@@ -10,7 +10,7 @@ use hbase_txn::{
 };
 
 use crate::support::{
-    eventually, keys, put, standalone,
+    eventually, keys, put, says, standalone,
     table::{TestTable, by_three, plain, recorded, ruled},
 };
 
@@ -147,7 +147,11 @@ async fn a_giant_region_inside_of_a_partition_is_rejoined() {
         "{findings:?}"
     );
     let repair = Repair::new(&connection, table.name.clone()).unwrap();
-    assert!(!repair.plan().await.unwrap().is_empty());
+    let steps = repair.plan().await.unwrap();
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    repair.check(&steps).unwrap();
+    let error = repair.most_mib(3).run(|step| panic!("{step}")).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
 }
 
 /// Waits until a server has reported that a region has 4 MiB, which servers do every few seconds.
@@ -194,8 +198,36 @@ async fn a_large_region_that_could_be_split_is_no_giant() {
     );
 }
 
+/// A prefix that is too short makes one partition of a whole table.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_table_is_repaired_by_its_own_rule() {
+async fn wrong_rule_does_not_make_one_region_of_a_table() {
+    let connection = standalone().connect().await;
+    let cuts = ["xaa", "xbb", "xcc", "xdd", "xee", "xff", "xgg", "xhh"];
+    let table = TestTable::create("repairwrong", by_three, &cuts).await;
+    let before = boundaries(&connection, &table).await;
+    let repair = Repair::new(&connection, table.name.clone())
+        .unwrap()
+        .by_rule(PartitionRule::prefix_length(1).unwrap());
+    let steps = repair.plan().await.unwrap();
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!(
+        repair.check(&steps).unwrap_err().kind(),
+        ClientErrorKind::LimitExceeded
+    );
+    let error = repair.run(|step| panic!("{step}")).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
+    says(
+        &error,
+        &["partition x is in 9 regions", "check the partition rule"],
+    );
+    assert_eq!(boundaries(&connection, &table).await, before);
+    let repaired = repair.most_regions(9).run(|_| {}).await.unwrap();
+    assert_eq!((repaired.rejoined, repaired.splits), (1, 1));
+    assert_eq!(boundaries(&connection, &table).await, ["", "x"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_table_is_repaired_by_the_rule_that_its_finding_names() {
     let connection = standalone().connect().await;
     let java_made = |name| {
         let family = FamilyDescriptor::new(LockTableOptions::FAMILY).with_attribute("COMPRESSION", "GZ");
@@ -203,6 +235,10 @@ async fn a_lock_table_is_repaired_by_its_own_rule() {
     };
     let table = TestTable::create("repairlocks", java_made, &["A", "Bcut", "C"]).await;
     let repair = Repair::new(&connection, table.name.clone()).unwrap();
+    // The table may be for something else.
+    let guess = repair.plan().await.unwrap_err().kind();
+    assert_eq!(guess, ClientErrorKind::NoPartitionRule);
+    let repair = repair.by_rule(PartitionRule::prefix_length(1).unwrap());
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 1);
     assert_eq!(boundaries(&connection, &table).await, ["", "A", "B", "C"]);
 }

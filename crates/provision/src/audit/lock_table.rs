@@ -1,5 +1,7 @@
 //! Problems of lock tables.
 
+use std::num::NonZeroUsize;
+
 use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableRegion};
 use hbase_txn::lock::{LockName, LockTableOptions};
 
@@ -14,7 +16,7 @@ use crate::command;
 const JAVA_LEASE: u64 = 90;
 
 /// Whether a table is for locks: it has only their family, and nothing that transactions need.
-pub(crate) fn is_one(descriptor: &TableDescriptor) -> bool {
+pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
     let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
     let rule = match PartitionRule::from_descriptor(descriptor) {
         Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
@@ -60,6 +62,9 @@ pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) ->
 }
 
 fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    // The table may state no rule, and a repair does not guess one.
+    let one_byte = PartitionRule::PrefixLength(NonZeroUsize::MIN);
+    let repair = command::repair_by(&descriptor.name, &one_byte);
     let names = |region: &TableRegion| region.region.encoded_text();
     let neighbours = regions.iter().zip(regions.iter().skip(1));
     neighbours
@@ -79,7 +84,7 @@ fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Find
                 finding
                     .of_table(&descriptor.name)
                     .in_regions(vec![names(before), names(after)])
-                    .fixed_by(command::of_table("repair", &descriptor.name), ""),
+                    .fixed_by(repair.clone(), ""),
             )
         })
         .collect()

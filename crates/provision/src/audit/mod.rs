@@ -46,9 +46,7 @@ use self::{
     cluster::Cluster,
     table::{Found, Purpose},
 };
-pub(super) use self::{
-    lock_table::is_one as is_lock_table, name::Name, rule::cut_text, table::of_descriptor,
-};
+pub(super) use self::{name::Name, rule::cut_text, table::of_descriptor};
 
 /// The number of tables that are audited concurrently.
 const AT_ONCE: usize = 4;

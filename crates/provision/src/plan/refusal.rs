@@ -28,7 +28,7 @@ pub(super) fn boundaries(
                 boundary: Some(BytesBinary(boundary).to_string()),
                 partition: Some(BytesBinary(partition.prefix()).to_string()),
                 fix: format!(
-                    "take a rule that fits, or first {}",
+                    "take a rule that fits, or look at what {} --plan would merge",
                     command::repair_by(&table.name, rule)
                 ),
             })

@@ -5,6 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use hbase_client::{BytesBinary, Partition, PartitionRule, RegionInfo};
 
+use crate::giant::RegionLoads;
+
 /// A change of a table's boundaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -17,6 +19,8 @@ pub enum RepairStep {
         partition: Partition,
         /// The neighbouring regions with rows of the partition, in order.
         regions: Vec<RegionInfo>,
+        /// The size of their store files in MiB, as far as their servers have reported it.
+        size_mib: u64,
         /// The key at which the merged region is split again, if it has room for other partitions.
         split_at: Option<Bytes>,
     },
@@ -33,7 +37,7 @@ pub enum RepairStep {
 }
 
 /// Returns the step for the first partition that is cut.
-fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep> {
+fn first_cut(rule: &PartitionRule, regions: &[RegionInfo], loads: &RegionLoads) -> Option<RepairStep> {
     let cut_before = |region: &RegionInfo| rule.partition_cut_by(&region.start_key);
     let boundaries = regions.iter().enumerate().skip(1);
     let (at, partition) = boundaries
@@ -43,18 +47,21 @@ fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep>
         .iter()
         .take_while(|region| cut_before(region).as_ref() == Some(&partition));
     let (first, last) = (at - 1, at + also.count());
+    let rejoined = &regions[first..=last];
+    let sizes = rejoined.iter().filter_map(|region| loads.get(&region.name));
     Some(RepairStep::Rejoin {
         split_at: edge(&partition, &regions[first].start_key, &regions[last].end_key),
         partition,
-        regions: regions[first..=last].to_vec(),
+        size_mib: sizes.map(|load| u64::from(load.store_files_mib)).sum(),
+        regions: rejoined.to_vec(),
     })
 }
 
 /// Returns the steps for all partitions that are cut now. Consecutive steps may share a region.
-pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo]) -> Vec<RepairStep> {
+pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo], loads: &RegionLoads) -> Vec<RepairStep> {
     let mut steps = Vec::new();
     let mut behind = regions;
-    while let Some(step) = first_cut(rule, behind) {
+    while let Some(step) = first_cut(rule, behind, loads) {
         let RepairStep::Rejoin {
             regions: rejoined, ..
         } = &step
@@ -92,12 +99,13 @@ impl fmt::Display for RepairStep {
             Self::Rejoin {
                 partition,
                 regions,
+                size_mib,
                 split_at,
             } => {
                 let names: Vec<_> = regions.iter().map(name).collect();
                 write!(
                     f,
-                    "merge regions {}: partition {partition} is cut at ",
+                    "merge regions {} ({size_mib} MiB): partition {partition} is cut at ",
                     names.join(", ")
                 )?;
                 for (index, region) in regions.iter().skip(1).enumerate() {
@@ -144,7 +152,7 @@ mod tests {
 
     /// Describes the steps: partition, regions, and split keys.
     fn steps(rule: &PartitionRule, boundaries: &[&'static str]) -> Vec<String> {
-        let steps = cuts(rule, &regions(boundaries));
+        let steps = cuts(rule, &regions(boundaries), &RegionLoads::new());
         steps.iter().map(ToString::to_string).collect()
     }
 
@@ -154,19 +162,19 @@ mod tests {
         assert!(steps(&rule, &["ggg", "xxx"]).is_empty() && steps(&rule, &[]).is_empty());
         assert_eq!(
             steps(&rule, &["ggg", "xxxm"]),
-            ["merge regions ggg, xxxm: partition xxx is cut at xxxm; then split at xxx"]
+            ["merge regions ggg, xxxm (0 MiB): partition xxx is cut at xxxm; then split at xxx"]
         );
         assert_eq!(
             steps(&rule, &["xxx", "xxxm", "xxxz", "xxy"]),
-            ["merge regions xxx, xxxm, xxxz: partition xxx is cut at xxxm, xxxz"]
+            ["merge regions xxx, xxxm, xxxz (0 MiB): partition xxx is cut at xxxm, xxxz"]
         );
         assert_eq!(
             steps(&rule, &["xxx", "xxxm", "zzz"]),
-            ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
+            ["merge regions xxx, xxxm (0 MiB): partition xxx is cut at xxxm; then split at xxy"]
         );
         assert_eq!(
             steps(&rule, &["xxx", "xxxm"]),
-            ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
+            ["merge regions xxx, xxxm (0 MiB): partition xxx is cut at xxxm; then split at xxy"]
         );
     }
 
@@ -176,8 +184,8 @@ mod tests {
         assert_eq!(
             steps(&rule, &["a/1", "b/1", "b/2", "c/"]),
             [
-                "merge regions , a/1: partition a is cut at a/1; then split at a",
-                "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b",
+                "merge regions , a/1 (0 MiB): partition a is cut at a/1; then split at a",
+                "merge regions a/1, b/1, b/2 (0 MiB): partition b is cut at b/1, b/2; then split at b",
             ]
         );
         // If a region already begins at the partition, with or without the delimiter, the other
@@ -186,13 +194,13 @@ mod tests {
             assert_eq!(
                 steps(&rule, &[start, "a/1", "c"]),
                 [format!(
-                    "merge regions {start}, a/1: partition a is cut at a/1; then split at a0"
+                    "merge regions {start}, a/1 (0 MiB): partition a is cut at a/1; then split at a0"
                 )]
             );
         }
         assert_eq!(
             steps(&rule, &["/1"]),
-            ["merge regions , /1: partition  is cut at /1; then split at 0"]
+            ["merge regions , /1 (0 MiB): partition  is cut at /1; then split at 0"]
         );
     }
 
@@ -211,7 +219,7 @@ mod tests {
                 regions: rejoined,
                 split_at,
                 ..
-            }) = first_cut(&rule, &regions)
+            }) = first_cut(&rule, &regions, &RegionLoads::new())
             {
                 let removed: Vec<_> = rejoined
                     .iter()
@@ -234,7 +242,7 @@ mod tests {
                 steps += 1;
                 assert!(steps <= boundaries.len(), "{boundaries:?} does not end");
             }
-            assert!(cuts(&rule, &regions).is_empty());
+            assert!(cuts(&rule, &regions, &RegionLoads::new()).is_empty());
         }
     }
 }

@@ -11,18 +11,19 @@ use hbase_client::{
     Admin, Connection, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName,
     low_level::{AdminCalls, Pauses, bounded},
 };
-use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, lock::LockTableOptions, usable_descriptor};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
 use tokio::time::Instant;
 
 use super::plan::{self, RepairStep};
-use crate::{
-    audit::is_lock_table,
-    giant::{GiantRegion, by_region, giants},
-};
+use crate::giant::{GiantRegion, RegionLoads, by_region, giants};
 
 /// The default limit of a step. A server releases the files that a merge or a split left behind two
 /// minutes after a compaction.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The default limits of one merge. A boundary inside a partition cuts it into two regions, each of
+/// which HBase would split at 10 GiB. Much more than that is the sign of a wrong rule.
+const MOST_REGIONS: usize = 8;
+const MOST_MIB: u64 = 64 << 10;
 /// How often one partition is rejoined. HBase may split it once more, by its size when it was merged.
 const TIMES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -58,6 +59,8 @@ pub struct Repair {
     table: TableName,
     rule: Option<PartitionRule>,
     patience: Duration,
+    most_regions: usize,
+    most_mib: u64,
 }
 
 /// The result of a repair.
@@ -82,6 +85,8 @@ impl Repair {
             table: table.into_table_name()?,
             rule: None,
             patience: PATIENCE,
+            most_regions: MOST_REGIONS,
+            most_mib: MOST_MIB,
         })
     }
 
@@ -102,8 +107,24 @@ impl Repair {
         self
     }
 
+    /// Sets how many regions may become one: default 8. All regions with rows of a partition become
+    /// one, so that a rule with a prefix that is too short would make one region of a whole table.
+    #[must_use]
+    pub fn most_regions(mut self, regions: usize) -> Self {
+        self.most_regions = regions;
+        self
+    }
+
+    /// Sets how large the store files of regions that become one may be together, in MiB as the
+    /// servers last reported it: default 64 GiB. HBase rewrites them.
+    #[must_use]
+    pub fn most_mib(mut self, mib: u64) -> Self {
+        self.most_mib = mib;
+        self
+    }
+
     /// Plans the steps for the current boundaries. Returns an empty list if no boundary needs a
-    /// repair.
+    /// repair. [`check`](Self::check) tells whether they are within the limits.
     ///
     /// # Errors
     ///
@@ -115,9 +136,39 @@ impl Repair {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
         let rule = self.rule_of(&descriptor)?;
-        let mut steps = plan::cuts(&rule, &self.regions(deadline).await?);
-        steps.extend(self.giants(&descriptor, &rule, deadline).await?);
+        let loads = self.loads(deadline).await?;
+        let mut steps = self.cuts(&rule, &loads).await?;
+        steps.extend(self.giants(&descriptor, &rule, &loads, deadline).await?);
         Ok(steps)
+    }
+
+    /// Checks that no step merges more than the limits allow.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LimitExceeded`](ClientErrorKind::LimitExceeded) for the first step that does.
+    pub fn check(&self, steps: &[RepairStep]) -> Result<()> {
+        for step in steps {
+            if let RepairStep::Rejoin {
+                partition,
+                regions,
+                size_mib,
+                ..
+            } = step
+                && (regions.len() > self.most_regions || *size_mib > self.most_mib)
+            {
+                let what = format!(
+                    "partition {partition} is in {} regions of {size_mib} MiB, and a merge makes one region of at most {}, \
+                     of {} MiB",
+                    regions.len(),
+                    self.most_regions,
+                    self.most_mib
+                );
+                let error = Error::new(ClientErrorKind::LimitExceeded, what);
+                return Err(error.with_hint("check the partition rule; if it is right, raise the limits"));
+            }
+        }
+        Ok(())
     }
 
     /// Repairs the table, and calls `begin` before each step. After an interruption, run it again
@@ -126,8 +177,8 @@ impl Repair {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`plan`](Self::plan), [`SwitchedOff`](ClientErrorKind::SwitchedOff) if
-    /// splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
+    /// Returns the errors of [`plan`](Self::plan) and [`check`](Self::check), before the first step;
+    /// [`SwitchedOff`](ClientErrorKind::SwitchedOff) if splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
     /// again and again meanwhile, or the last refusal of the master if a step exceeds its limit. Completed
     /// steps stay in effect.
     pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
@@ -137,7 +188,14 @@ impl Repair {
         let rule = self.rule_of(&descriptor).map_err(in_context)?;
         let mut repaired = Repaired::default();
         let mut rejoined = BTreeMap::new();
-        while let Some(step) = self.cuts(&rule).await.map_err(in_context)?.into_iter().next() {
+        loop {
+            let deadline = Instant::now() + self.connection.config().operation_timeout();
+            let loads = self.loads(deadline).await.map_err(in_context)?;
+            let cuts = self.cuts(&rule, &loads).await.map_err(in_context)?;
+            self.check(&cuts).map_err(in_context)?;
+            let Some(step) = cuts.into_iter().next() else {
+                break;
+            };
             self.refuse_if_switched_off(&descriptor)
                 .await
                 .map_err(in_context)?;
@@ -149,13 +207,14 @@ impl Repair {
                 *times += 1;
             }
             begin(&step);
-            self.rejoin(&rule, &step, &mut repaired)
+            self.rejoin(&rule, &step, &loads, &mut repaired)
                 .await
                 .map_err(in_context)?;
         }
         let deadline = Instant::now() + self.connection.config().operation_timeout();
+        let loads = self.loads(deadline).await.map_err(in_context)?;
         for step in self
-            .giants(&descriptor, &rule, deadline)
+            .giants(&descriptor, &rule, &loads, deadline)
             .await
             .map_err(in_context)?
         {
@@ -170,13 +229,24 @@ impl Repair {
         Ok(repaired)
     }
 
-    async fn cuts(&self, rule: &PartitionRule) -> Result<Vec<RepairStep>> {
+    async fn cuts(&self, rule: &PartitionRule, loads: &RegionLoads) -> Result<Vec<RepairStep>> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        Ok(plan::cuts(rule, &self.regions(deadline).await?))
+        Ok(plan::cuts(rule, &self.regions(deadline).await?, loads))
+    }
+
+    async fn loads(&self, deadline: Instant) -> Result<RegionLoads> {
+        let servers = self.admin(deadline).server_loads().await?;
+        Ok(by_region(servers.into_iter().flat_map(|server| server.regions)))
     }
 
     /// Merges the regions of the partition as long as it is cut, then splits the merged region.
-    async fn rejoin(&self, rule: &PartitionRule, step: &RepairStep, repaired: &mut Repaired) -> Result<()> {
+    async fn rejoin(
+        &self,
+        rule: &PartitionRule,
+        step: &RepairStep,
+        loads: &RegionLoads,
+        repaired: &mut Repaired,
+    ) -> Result<()> {
         let RepairStep::Rejoin { partition, .. } = step else {
             return Ok(());
         };
@@ -185,16 +255,14 @@ impl Repair {
         let mut asked: Option<Option<Bytes>> = None;
         let mut refusal = None;
         let split_at = loop {
-            let cuts = self.cuts(rule).await?;
-            let cut = cuts.into_iter().find_map(|cut| match cut {
-                RepairStep::Rejoin {
-                    partition: of,
-                    regions,
-                    split_at,
-                } if of == *partition => Some((regions, split_at)),
-                _ => None,
-            });
-            let Some((regions, split_at)) = cut else {
+            let mut cuts = self.cuts(rule, loads).await?;
+            cuts.retain(|cut| matches!(cut, RepairStep::Rejoin { partition: of, .. } if of == partition));
+            // Others may have split it since.
+            self.check(&cuts)?;
+            let Some(RepairStep::Rejoin {
+                regions, split_at, ..
+            }) = cuts.pop()
+            else {
                 // The partition is whole: by a merge of this repair whose answer was lost, or by
                 // another client.
                 match asked {
@@ -256,14 +324,13 @@ impl Repair {
         &self,
         descriptor: &TableDescriptor,
         rule: &PartitionRule,
+        loads: &RegionLoads,
         deadline: Instant,
     ) -> Result<Vec<RepairStep>> {
         let admin = self.admin(deadline);
-        let loads = admin.server_loads().await?;
-        let loads = by_region(loads.into_iter().flat_map(|server| server.regions));
         let regions = self.regions(deadline).await?;
         let table = self.connection.table(&self.table)?;
-        let giants = giants(&loads, &admin, &table, descriptor, rule, regions.iter(), deadline).await?;
+        let giants = giants(loads, &admin, &table, descriptor, rule, regions.iter(), deadline).await?;
         let steps = giants.into_iter().filter_map(|giant| {
             let GiantRegion {
                 partition,
@@ -300,15 +367,11 @@ impl Repair {
         Ok(())
     }
 
-    /// Returns the rule that boundaries must follow. A lock table without a rule has an implicit
-    /// one: the rows of a lock begin with the same byte.
+    /// Returns the rule that boundaries must follow.
     fn rule_of(&self, descriptor: &TableDescriptor) -> Result<PartitionRule> {
-        match (&self.rule, PartitionRule::from_descriptor(descriptor)) {
-            (Some(rule), _) => Ok(rule.clone()),
-            (None, Err(_)) if is_lock_table(descriptor) && LockTableOptions::has_companions(descriptor) => {
-                Ok(PartitionRule::prefix_length(1)?)
-            }
-            (None, rule) => Ok(rule?),
+        match &self.rule {
+            Some(rule) => Ok(rule.clone()),
+            None => Ok(PartitionRule::from_descriptor(descriptor)?),
         }
     }
 
@@ -387,6 +450,9 @@ fn is_at_the_start(error: &hbase_client::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use hbase_client::FamilyDescriptor;
     use hbase_fake::FakeHBase;
 
     use super::*;
@@ -419,5 +485,49 @@ mod tests {
             assert_eq!((error.kind(), begun), (ErrorKind::Conflict, TIMES), "{error}");
             Ok(())
         });
+    }
+
+    /// A wrong rule, for example, with a prefix that is too short.
+    #[test]
+    fn no_merge_is_larger_than_its_limit_whatever_the_rule() {
+        let mut refused = 0;
+        for seed in 0..60 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut boundaries = BTreeSet::new();
+            for _ in 0..random.usize(1..20) {
+                let length = random.usize(2..5);
+                boundaries.insert((0..length).map(|_| random.u8(b'a'..b'd')).collect::<Bytes>());
+            }
+            let boundaries: Vec<_> = boundaries.into_iter().collect();
+            let (length, most) = (random.usize(1..4), random.usize(2..5));
+            let mut was_refused = false;
+            FakeHBase::run(async |hbase| {
+                let connection = hbase.connect().await?;
+                let admin = connection.admin();
+                let table = TableDescriptor::new("orders")?.with_family(FamilyDescriptor::new("f"));
+                admin.create_table(&table, &boundaries).await?;
+                let repair = Repair::new(&connection, "orders").unwrap();
+                let rule = PartitionRule::prefix_length(length)?;
+                let repair = repair.by_rule(rule).most_regions(most);
+                let steps = repair.plan().await.unwrap();
+                let is_too_large = |step: &RepairStep| matches!(step, RepairStep::Rejoin { regions, .. } if regions.len() > most);
+                let repaired = repair.run(|step| assert!(!is_too_large(step), "{step}")).await;
+                was_refused = steps.iter().any(is_too_large);
+                match was_refused {
+                    true => {
+                        let error = repaired.unwrap_err();
+                        assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
+                        assert_eq!(repair.plan().await.unwrap(), steps, "something was done");
+                    }
+                    false => {
+                        repaired.unwrap();
+                        assert_eq!(repair.plan().await.unwrap(), []);
+                    }
+                }
+                Ok(())
+            });
+            refused += u32::from(was_refused);
+        }
+        assert!((10..50).contains(&refused), "{refused} of 60 are refused");
     }
 }

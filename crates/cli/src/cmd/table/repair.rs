@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use clap::Args;
 use hbase_provision::{Repair as Repairs, RepairStep};
-use hbase_txn::{BytesBinary, RegionInfo, TableName};
+use hbase_txn::{BytesBinary, ClientErrorKind, Error, ErrorKind, RegionInfo, TableName};
 use serde::Serialize;
 
 use super::rule::Rule;
 use crate::{
+    cmd::confirm::confirm,
     durations,
     exit::{Exit, Outcome},
     global::{Format, Global},
     output,
     progress::Progress,
-    values::Ranged,
+    values::{self, Ranged},
 };
 
 /// Move region boundaries out of partitions
@@ -24,6 +25,10 @@ use crate::{
 /// may use the table meanwhile. Returns when all steps are done; after an interruption, run it
 /// again for the remaining steps. HBase does not change a region again for two minutes after a
 /// merge or split, so each step may take that long.
+///
+/// All regions with rows of a partition become one. Asks before it begins, and refuses a merge that
+/// is larger than --max-regions or --max-size: a prefix that is too short would make one region of the
+/// whole table.
 ///
 /// A rule on the command line replaces the table's own. Use it if `table alter` can't set a rule
 /// because the boundaries contradict it.
@@ -37,6 +42,15 @@ pub(crate) struct Repair {
     /// Print the steps, and change nothing
     #[arg(long)]
     plan: bool,
+    /// Do not ask
+    #[arg(long, conflicts_with = "plan")]
+    yes: bool,
+    /// The number of regions that may become one
+    #[arg(long, value_name = "N", default_value = "8", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    max_regions: Ranged<usize>,
+    /// The size of regions that may become one, in GiB, as their servers last reported it
+    #[arg(long, value_name = "GIB", default_value = "64", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
+    max_size: Ranged<u32>,
     /// Limit of each step: a merge and a split, or a split
     #[arg(long, value_name = "DURATION", default_value = "10m", allow_hyphen_values = true, value_parser = durations::parse)]
     within: Ranged<Duration>,
@@ -48,6 +62,7 @@ enum StepObject {
     Rejoin {
         partition: String,
         regions: Vec<String>,
+        size_mib: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         split_at: Option<String>,
     },
@@ -67,11 +82,13 @@ impl From<&RepairStep> for StepObject {
             RepairStep::Rejoin {
                 partition,
                 regions,
+                size_mib,
                 split_at,
                 ..
             } => Self::Rejoin {
                 partition: BytesBinary(partition.prefix()).to_string(),
                 regions: regions.iter().map(name).collect(),
+                size_mib: *size_mib,
                 split_at: split_at.as_ref().map(|key| BytesBinary(key).to_string()),
             },
             RepairStep::SplitOff {
@@ -101,13 +118,18 @@ struct Done {
 impl Repair {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let within = self.within.get("--within")?;
+        let most_regions = self.max_regions.get("--max-regions")?;
+        let most_gib = self.max_size.get("--max-size")?;
         let connection = global.connect().await?;
-        let mut repair = Repairs::new(&connection, &self.name)?.patience(within);
+        let mut repair = Repairs::new(&connection, &self.name)?
+            .patience(within)
+            .most_regions(most_regions)
+            .most_mib(u64::from(most_gib) << 10);
         if let Some(rule) = self.rule.stated()? {
             repair = repair.by_rule(rule);
         }
+        let steps = repair.plan().await?;
         if self.plan {
-            let steps = repair.plan().await?;
             for step in &steps {
                 match global.output {
                     Format::Json => output::json(&StepObject::from(step))?,
@@ -117,7 +139,12 @@ impl Repair {
             if steps.is_empty() && global.output == Format::Table {
                 output::line(&format!("{}: nothing to repair", self.name))?;
             }
+            repair.check(&steps).map_err(with_options)?;
             return Ok(Exit::Done);
+        }
+        repair.check(&steps).map_err(with_options)?;
+        if !steps.is_empty() {
+            confirm(self.yes, &self.name.to_string(), &summary(&self.name, &steps))?;
         }
         let progress = Progress::on_a_terminal();
         let repaired = repair
@@ -130,7 +157,7 @@ impl Repair {
         if let Some(progress) = &progress {
             progress.finish();
         }
-        let repaired = repaired?;
+        let repaired = repaired.map_err(with_options)?;
         match global.output {
             Format::Json => output::json(&Done {
                 table: self.name.to_string(),
@@ -145,5 +172,42 @@ impl Repair {
             ))?,
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Adds the options that raise the limits.
+fn with_options(error: Error) -> Error {
+    match (error.kind(), error.hint().map(str::to_owned)) {
+        (ErrorKind::Client(ClientErrorKind::LimitExceeded), Some(hint)) => {
+            error.with_better_hint(format!("{hint} by --max-regions and --max-size"))
+        }
+        _ => error,
+    }
+}
+
+/// What a repair does to a table, before it asks.
+fn summary(table: &TableName, steps: &[RepairStep]) -> String {
+    let (mut merged, mut largest, mut mib) = (0, 0, 0);
+    let mut partitions = 0;
+    for step in steps {
+        if let RepairStep::Rejoin {
+            regions, size_mib, ..
+        } = step
+        {
+            partitions += 1;
+            merged += regions.len();
+            largest = largest.max(regions.len());
+            mib += size_mib;
+        }
+    }
+    let splits = output::counted(steps.len() - partitions, "region");
+    match partitions {
+        0 => format!("{table}: splits {splits}."),
+        _ => format!(
+            "{table}: merges {} of {} ({mib} MiB), at most {largest} into one, and splits them at the partitions' edges; splits \
+             {splits} besides.",
+            output::counted(merged, "region"),
+            output::counted(partitions, "partition"),
+        ),
     }
 }
