@@ -2,7 +2,10 @@
 
 use std::{fmt, net::Ipv6Addr, str::FromStr};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    model::is_host,
+};
 
 const ZOOKEEPER_PORT: u16 = 2181;
 pub(super) const MASTER_PORT: u16 = 16000;
@@ -59,8 +62,7 @@ impl HostPort {
                 None => (text, None),
             },
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
-        if host.is_empty() || !host.chars().all(plain) {
+        if !is_host(host) {
             return Err(refuse());
         }
         let port = match port {

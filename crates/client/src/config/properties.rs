@@ -274,6 +274,23 @@ fn local_name(tag: &BytesStart<'_>) -> String {
     tag.local_name().into_inner().to_owned()
 }
 
+/// Returns the value of a switch of security.
+///
+/// # Errors
+///
+/// Refuses every other word. Hadoop takes it for the default, which is mostly the less safe one: `yes`
+/// would switch TLS off.
+pub(super) fn switch(key: &str, word: Option<String>) -> Result<Option<bool>> {
+    let Some(word) = word else { return Ok(None) };
+    match word.to_ascii_lowercase().as_str() {
+        "true" => Ok(Some(true)),
+        "false" => Ok(Some(false)),
+        _ => Err(Error::invalid_config(format!(
+            "{key} is {word:?}, and can be true or false"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

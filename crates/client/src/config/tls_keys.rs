@@ -3,6 +3,7 @@
 use std::{fs::File, io::Read as _, time::Duration};
 
 use super::{
+    properties::switch,
     times::LONGEST,
     tls::{CIPHER_SUITES, TlsOptions, TlsStore, TlsVersion},
 };
@@ -95,15 +96,7 @@ pub(super) fn read(
     text: impl Fn(&str) -> Result<Option<String>>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<TlsOptions>> {
-    let is = |key: &str, default: bool| -> Result<bool> {
-        let word = text(key)?;
-        // Hadoop takes everything else for the default.
-        Ok(match word.map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("true") => true,
-            Some("false") => false,
-            _ => default,
-        })
-    };
+    let is = |key: &str, default: bool| Ok::<_, Error>(switch(key, text(key)?)?.unwrap_or(default));
     if !is(keys.enabled, false)? {
         return Ok(None);
     }
@@ -302,7 +295,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_options() {
         assert_eq!(read(&[]).unwrap().tls(), Some(&TlsOptions::new("/t.jks", "")));
-        for off in ["false", "", "no"] {
+        for off in ["false", "", "FALSE"] {
             assert_eq!(read(&[(ENABLED, off), TRUST]).unwrap().tls(), None, "{off:?}");
         }
         let endless = read(&[("hbase.client.netty.tls.handshaketimeout", "0")]).unwrap();
@@ -322,6 +315,8 @@ mod tests {
         "TLS_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"
     )]
     #[case("hbase.client.netty.tls.handshaketimeout", "soon")]
+    #[case("hbase.client.netty.tls.verify.server.hostname", "no")]
+    #[case("hbase.client.netty.tls.enabled", "yes")]
     fn unsupported_settings_are_refused_by_name(#[case] key: &str, #[case] value: &str) {
         let error = read(&[(key, value)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);

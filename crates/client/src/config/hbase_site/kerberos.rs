@@ -6,6 +6,7 @@ use super::{AUTHENTICATION, Site};
 use crate::{
     config::{
         Config, TokenFile,
+        properties::switch,
         security::{Kerberos, Protection, TicketSource},
     },
     error::{Error, Result},
@@ -113,10 +114,8 @@ impl Site {
         Error::invalid_config(format!("{} is {value:?}: {why}", self.origin(key)))
     }
 
-    /// Hadoop takes everything but "true" for false.
     fn is_true(&self, key: &str) -> Result<bool> {
-        let text = self.text(key)?;
-        Ok(text.is_some_and(|text| text.eq_ignore_ascii_case("true")))
+        Ok(switch(key, self.text(key)?)?.unwrap_or(false))
     }
 }
 
@@ -186,6 +185,10 @@ mod tests {
         for (properties, name) in [
             (&[(AUTHENTICATION, "ldap")][..], AUTHENTICATION),
             (&[(PROTECTION, "secrecy")], PROTECTION),
+            (
+                &[("hbase.rpc.crypto.encryption.aes.enabled", "yes")],
+                "aes.enabled",
+            ),
             (&[(KEYTAB, "/a")], KEYTAB_PRINCIPAL),
             (&[(PROVIDER, "a.B")], PROVIDER),
             (&[(PROVIDER_EXTRAS, "a.B")], PROVIDER_EXTRAS),

@@ -85,6 +85,7 @@ fn finds_the_quorum_by_default_and_prefers_the_clients_own() {
 #[case(&site(&[("hbase.rpc.timeout", "soon")]), "\"soon\"")]
 #[case(&site(&[("hbase.locator.meta.replicas.mode", "Some")]), "\"Some\"")]
 #[case(&site(&[("hbase.zookeeper.property.clientPort", "99999")]), "\"99999\"")]
+#[case(&site(&[("hbase.client.netty.tls.enabled", "yes")]), "can be true or false")]
 #[cfg_attr(
     not(feature = "kerberos"),
     case(&site(&[("hbase.security.authentication", "kerberos")]), "the feature kerberos")

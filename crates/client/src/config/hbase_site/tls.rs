@@ -22,7 +22,7 @@ impl Site {
     /// Refuses TLS by the name of the feature.
     pub(super) fn set_tls(&self, config: &mut Config, _: &mut Vec<String>) -> Result<()> {
         use crate::{
-            config::ClusterAddress,
+            config::{ClusterAddress, properties::switch},
             error::{Error, ErrorKind},
         };
         let by_zookeeper = matches!(config.address(), ClusterAddress::ZooKeeper { .. });
@@ -30,13 +30,10 @@ impl Site {
             ("hbase.client.netty.tls.enabled", true),
             ("hbase.zookeeper.property.client.secure", by_zookeeper),
         ] {
-            if let Some(on) = self.text(key)?
-                && on.eq_ignore_ascii_case("true")
-                && counts
-            {
+            if counts && switch(key, self.text(key)?)? == Some(true) {
                 return Err(Error::new(
                     ErrorKind::AuthenticationRequired,
-                    format!("{key} is {on:?}; this build has no TLS"),
+                    format!("{key} is true; this build has no TLS"),
                 )
                 .with_hint("build it with the feature tls"));
             }
