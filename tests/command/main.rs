@@ -14,6 +14,7 @@ mod coordination;
 mod evictions;
 mod export;
 mod harness;
+mod hostile;
 mod import;
 mod latches;
 mod load;

@@ -260,10 +260,10 @@ impl Owner {
         let called = self.log.now();
         let outcome = guard.release().await;
         recorded.released(called, until, &outcome);
-        if let Ok(ReleaseOutcome::Lost(loss)) = outcome {
-            if !self.has_java {
-                assert_no_revocation(&loss, end);
-            }
+        if let Ok(ReleaseOutcome::Lost(loss)) = outcome
+            && !self.has_java
+        {
+            assert_no_revocation(&loss, end);
         }
     }
 

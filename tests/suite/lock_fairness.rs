@@ -71,7 +71,7 @@ async fn compete(
     turns: usize,
 ) -> Shares {
     let (calls, began) = (spy.multi_calls(), Instant::now());
-    let total = AtomicUsize::new(0);
+    let total = &AtomicUsize::new(0);
     let is_on = || began.elapsed() < lasts || total.load(Ordering::Relaxed) < turns * managers.len();
     let loops = managers.iter().map(|locks| async move {
         let (mut holds, mut longest) = (0, Duration::ZERO);

@@ -165,7 +165,9 @@ async fn refused(config: Config) -> hbase_client::Error {
         &error,
         &["finding hbase:meta", "127.0.0.1:", "stage: ", "attempt "],
     );
-    assert!(error.to_string().len() < 1_000, "{error}");
+    let text = error.to_string();
+    assert!(text.len() < 1_000, "{text}");
+    assert!(!text.chars().any(char::is_control), "{text:?}");
     error
 }
 
@@ -270,6 +272,23 @@ async fn a_server_with_a_lot_to_say_is_quoted_briefly() {
     };
     let error = refused(peer(long, true).await).await;
     assert!(error.remote().unwrap().message.len() > 40_000);
+}
+
+/// What a peer says is printed on terminals and in logs.
+#[tokio::test]
+async fn control_characters_of_a_server_are_escaped() {
+    const CONTROLS: &str = "\x1b[2J\x1b]0;x\x07\u{9b}1m";
+    let hostile = |call_id| {
+        exception(
+            call_id,
+            &format!("a.{CONTROLS}Exception"),
+            &format!("{CONTROLS} no\r"),
+        )
+    };
+    let error = refused(peer(hostile, true).await).await;
+    let remote = error.remote().unwrap();
+    assert!(remote.class.contains(CONTROLS), "programs get it as it is");
+    says(&error, &[r"\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}1mException"]);
 }
 
 #[tokio::test]

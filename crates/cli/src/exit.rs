@@ -24,6 +24,9 @@ pub(crate) enum Exit {
     NotMet,
     /// The outcome is unknown, or a lock was lost while a command ran under it.
     Unknown,
+    /// The reader of stdout closed it before everything was written. The status of a program that
+    /// SIGPIPE ends.
+    Cut,
     /// The exit status of a command that ran under a lock.
     Of(u8),
 }
@@ -36,6 +39,7 @@ impl Exit {
             Self::Unparsable | Self::Differs => 2,
             Self::NotMet => 3,
             Self::Unknown => 4,
+            Self::Cut => 128 + 13,
             Self::Of(status) => status,
         }
     }
@@ -72,12 +76,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Prints the failure to stderr and returns the exit status. A closed stdout is not a failure,
-    /// because its reader may stop at any time. A caller that must fail then checks
-    /// [`is_closed_pipe`](Self::is_closed_pipe).
+    /// Prints the failure to stderr and returns the exit status. Nothing is printed if the reader of
+    /// stdout has seen enough.
     pub(crate) fn report(&self) -> Exit {
         if self.is_closed_pipe() {
-            return Exit::Done;
+            return Exit::Cut;
         }
         output::complain(&format!(
             "{} {self}",
@@ -92,9 +95,8 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of stdout closed the pipe.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
-        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    fn is_closed_pipe(&self) -> bool {
+        output::is_closed() && matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 

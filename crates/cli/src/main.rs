@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Err(error) => Err(exit::Failure::from(error)),
     };
     match done {
+        Ok(Exit::Done) if output::is_closed() => Exit::Cut,
         Ok(exit) => exit,
         Err(failure) => failure.report(),
     }

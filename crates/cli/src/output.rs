@@ -1,22 +1,57 @@
-//! The only access to stdout and stderr. A closed pipe is an error to handle, never a panic.
+//! The only access to stdout and stderr.
+//!
+//! Parts of what is printed come from servers, from other users and from files. None of them gets a
+//! control character to a terminal or a log: they are escaped, except the colours of [`style`](crate::style)
+//! and the ends of lines in a [`page`].
+//!
+//! A reader may close stdout at any time. A command that does something goes on and drops its results;
+//! one that only reads ends: [`Lines`] fail then, and loops ask [`is_closed`]. Neither exits with the
+//! status of success.
 
 use std::{
     fmt,
     io::{self, BufWriter, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
 use hbase_txn::BytesBinary;
 use serde::{Serialize, Serializer};
+use serde_json::ser::Formatter;
 
-use crate::style::{Meaning, Target, paint};
+use crate::style::{self, Meaning, Target, paint};
 
-/// Writes one line of text.
+/// Whether the reader of stdout has closed it.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the reader of stdout has closed it, so that something was not written.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
+
+/// Writes one line of text, or drops it if the reader has closed stdout.
 pub(crate) fn line(text: &str) -> io::Result<()> {
+    write_line(&style::printable(Target::Stdout, text))
+}
+
+/// Writes lines of text, as [`line`] does. What comes from elsewhere must not have ends of lines:
+/// [`table`] escapes them.
+pub(crate) fn page(text: &str) -> io::Result<()> {
+    write_line(&printable_lines(Target::Stdout, text))
+}
+
+fn printable_lines(target: Target, text: &str) -> String {
+    let lines = text.split('\n').map(|line| style::printable(target, line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn write_line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")
-        .and_then(|()| stdout.flush())
-        .map_err(|error| in_context(STDOUT, &error))
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    match written.map_err(|error| in_context(STDOUT, &error)) {
+        Err(_) if is_closed() => Ok(()),
+        written => written,
+    }
 }
 
 /// The name of stdout in errors.
@@ -24,6 +59,9 @@ const STDOUT: &str = "to stdout";
 
 /// Adds the context of the write to an error.
 fn in_context(target: &str, error: &io::Error) -> io::Error {
+    if target == STDOUT && error.kind() == io::ErrorKind::BrokenPipe {
+        CLOSED.store(true, Ordering::Relaxed);
+    }
     io::Error::new(error.kind(), format!("writing {target}: {}", plain(error)))
 }
 
@@ -36,7 +74,32 @@ pub(crate) fn plain(error: &io::Error) -> String {
 
 /// Writes one object as one line of compact JSON.
 pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
-    line(&serde_json::to_string(object)?)
+    let mut text = Vec::new();
+    write_json(&mut text, object)?;
+    write_line(&String::from_utf8_lossy(&text))
+}
+
+fn write_json(to: impl Write, object: &impl Serialize) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(to, AsciiControls);
+    object.serialize(&mut serializer).map_err(io::Error::from)
+}
+
+/// Compact JSON in which DEL and the control characters C1 are escaped too.
+struct AsciiControls;
+
+impl Formatter for AsciiControls {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
+        let mut rest = text;
+        // Bytes are written in ASCII.
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return writer.write_all(text.as_bytes());
+        }
+        while let Some((at, control)) = rest.char_indices().find(|(_, c)| c.is_control()) {
+            write!(writer, "{}\\u{:04x}", &rest[..at], u32::from(control))?;
+            rest = &rest[at + control.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
 }
 
 /// A buffer for many lines, written when it is full or when [`flush`](Self::flush) is called.
@@ -60,6 +123,7 @@ impl Lines {
         }
     }
 
+    /// Writes a line as it is, also to files: the caller escapes what comes from elsewhere.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         let written = self.buffer.write_fmt(text);
         let ended = written.and_then(|()| self.buffer.write_all(b"\n"));
@@ -67,7 +131,7 @@ impl Lines {
     }
 
     pub(crate) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
-        let written = serde_json::to_writer(&mut self.buffer, object).map_err(io::Error::from);
+        let written = write_json(&mut self.buffer, object);
         let ended = written.and_then(|()| self.buffer.write_all(b"\n"));
         ended.map_err(|error| in_context(&self.target, &error))
     }
@@ -105,7 +169,7 @@ pub(crate) fn table<const N: usize>(
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.map(|cell| style::printable(Target::Stdout, &cell)));
     }
     let text = table.trim_fmt();
     match text.split_once('\n') {
@@ -114,13 +178,15 @@ pub(crate) fn table<const N: usize>(
     }
 }
 
-/// Writes a line to stderr. Ignores errors, because a closed stderr is no reason to stop.
+/// Writes lines to stderr, with the rule of [`page`]. Ignores errors, because a closed stderr is no
+/// reason to stop.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable_lines(Target::Stderr, text));
 }
 
 /// Writes a question to stderr, without a line end.
 pub(crate) fn ask(question: &str) {
+    let question = printable_lines(Target::Stderr, question);
     let _ = write!(io::stderr().lock(), "{question}");
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use hbase_txn::Printable;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
@@ -64,7 +65,7 @@ impl Progress {
     /// Shows the step that begins.
     pub(crate) fn step(&self, text: &str) {
         match &self.spinner {
-            Some(spinner) => spinner.set_message(text.to_owned()),
+            Some(spinner) => spinner.set_message(Printable(text).to_string()),
             None => output::complain(&format!("{text}…")),
         }
     }

@@ -10,6 +10,7 @@ use clap::{
     ValueEnum,
     builder::styling::{AnsiColor, Style},
 };
+use hbase_txn::Printable;
 
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,6 +62,32 @@ pub(crate) fn paint(target: Target, meaning: Meaning, text: &str) -> String {
     }
 }
 
+/// The sequences that [`paint`] writes: bold, red, green, yellow, and the end of each.
+const SEQUENCES: [&str; 5] = ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
+
+/// Returns a line without control characters, except colours if text is coloured there.
+pub(crate) fn printable(target: Target, text: &str) -> String {
+    match is_colored(target) {
+        true => printable_between(&SEQUENCES, text),
+        false => Printable(text).to_string(),
+    }
+}
+
+fn printable_between(sequences: &[&str], text: &str) -> String {
+    let (mut printed, mut rest) = (String::with_capacity(text.len()), text);
+    loop {
+        let found = sequences
+            .iter()
+            .filter_map(|sequence| Some((rest.find(sequence)?, *sequence)));
+        let Some((at, sequence)) = found.min() else {
+            break printed + &Printable(rest).to_string();
+        };
+        printed += &Printable(&rest[..at]).to_string();
+        printed += sequence;
+        rest = &rest[at + sequence.len()..];
+    }
+}
+
 fn is_colored(target: Target) -> bool {
     let choice = CHOICE.get().copied().unwrap_or_default();
     let is_terminal = match target {
@@ -101,9 +128,36 @@ impl Meaning {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn colours_are_the_only_sequences_that_are_printed() {
+        for meaning in [Meaning::Heading, Meaning::Bad, Meaning::Notice, Meaning::Good] {
+            let style = meaning.style();
+            for sequence in [format!("{style}"), format!("{style:#}")] {
+                assert!(SEQUENCES.contains(&&*sequence), "{sequence:?}");
+            }
+        }
+        let painted = "\x1b[1mtable\x1b[0m\x1b[2J\x1b[31";
+        assert_eq!(
+            printable_between(&SEQUENCES, painted),
+            "\x1b[1mtable\x1b[0m\\u{1b}[2J\\u{1b}[31"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_else_controls_a_terminal(parts in proptest::collection::vec("(?s)[\\x00-\\x1f\\x7f-\u{9f}m\\[013]{0,6}", 0..6)) {
+            let mut printed = printable_between(&SEQUENCES, &parts.concat());
+            for sequence in SEQUENCES {
+                printed = printed.replace(sequence, "");
+            }
+            prop_assert!(!printed.chars().any(char::is_control), "{printed:?}");
+        }
+    }
 
     #[rstest]
     #[case(ColorChoice::Auto, true, &[], true)]

@@ -7,7 +7,11 @@
 //!
 //! This module imports no other module of the crate: each layer adds its context on the way up.
 
+mod printable;
+
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
+
+pub use printable::Printable;
 
 /// The result of every fallible call of this crate. HBase's own `Result` (a row) is called
 /// [`Row`](crate::Row) here.
@@ -188,7 +192,8 @@ pub enum Effect {
     Unknown,
 }
 
-/// A Java exception that a server sent.
+/// A Java exception that a server sent. [Displayed](fmt::Display), it is short and has no control
+/// characters; its fields are as the server sent them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteException {
     /// The exception's full Java class name.
@@ -459,7 +464,18 @@ impl<K: FailureKind + From<ErrorKind>> From<hbase_keyed_lock::DeadlineExceeded> 
 }
 
 impl<K: FailureKind> fmt::Display for Failure<K> {
+    /// Writes one line without control characters: parts of it come from servers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printable(Message(self)).fmt(f)
+    }
+}
+
+/// The whole message of a failure.
+struct Message<'a, K>(&'a Failure<K>);
+
+impl<K: FailureKind> fmt::Display for Message<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure(inner) = self.0;
         let Context {
             operation,
             table,
@@ -467,7 +483,7 @@ impl<K: FailureKind> fmt::Display for Failure<K> {
             server,
             stage,
             attempts,
-        } = &self.0.context;
+        } = &inner.context;
         let mut separator = "";
         let mut part = |f: &mut fmt::Formatter<'_>, label: &str, text: &dyn fmt::Display| {
             let result = write!(f, "{separator}{label}{text}");
@@ -495,18 +511,18 @@ impl<K: FailureKind> fmt::Display for Failure<K> {
         if !separator.is_empty() {
             f.write_str(": ")?;
         }
-        f.write_str(&self.0.what)?;
-        if let Some(remote) = &self.0.remote {
+        f.write_str(&inner.what)?;
+        if let Some(remote) = &inner.remote {
             write!(f, ": {remote}")?;
-        } else if let Some(source) = &self.0.source {
+        } else if let Some(source) = &inner.source {
             write!(f, ": {source}")?;
         }
-        match self.0.effect {
+        match inner.effect {
             Effect::Unknown => f.write_str("; it may have been applied")?,
-            Effect::None if self.0.tells_no_effect => f.write_str("; nothing was applied")?,
+            Effect::None if inner.tells_no_effect => f.write_str("; nothing was applied")?,
             Effect::None => {}
         }
-        if let Some(hint) = self.hint() {
+        if let Some(hint) = self.0.hint() {
             write!(f, "; {hint}")?;
         }
         Ok(())
@@ -542,23 +558,34 @@ impl<K: FailureKind> StdError for Failure<K> {
     }
 }
 
-/// The length at which a server's message is cut. The exception contains the whole message.
+/// The lengths at which a server's message and the name of its class are cut. The exception contains
+/// the whole texts.
 const SHOWN_MESSAGE: usize = 300;
+const SHOWN_CLASS: usize = 100;
 
 impl fmt::Display for RemoteException {
-    /// Writes the class without its package, and the message up to its maximum length.
+    /// Writes the class without its package, and the message, up to their maximum lengths and without
+    /// control characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.simple_class())?;
         let message = match self.simple_class() {
             // The rest is the whole descriptor of the table.
             "NoSuchColumnFamilyException" => self.message.split(" in region ").next().unwrap_or_default(),
             _ => &self.message,
         };
-        match message.char_indices().nth(SHOWN_MESSAGE) {
-            None if message.is_empty() => Ok(()),
-            None => write!(f, ": {message}"),
-            Some((end, _)) => write!(f, ": {}…", &message[..end]),
+        let (class, message) = (cut(self.simple_class(), SHOWN_CLASS), cut(message, SHOWN_MESSAGE));
+        write!(f, "{}", Printable(class))?;
+        match message.is_empty() {
+            true => Ok(()),
+            false => write!(f, ": {}", Printable(message)),
         }
+    }
+}
+
+/// Returns the first characters of a text.
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
     }
 }
 

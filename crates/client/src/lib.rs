@@ -82,7 +82,9 @@ pub use config::{Kerberos, Protection, TicketSource, TokenFile};
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use config::{TlsOptions, TlsVersion};
 pub use environment::{Environment, SystemEnvironment};
-pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
+pub use error::{
+    Effect, Error, ErrorKind, Failure, FailureKind, Printable, RemoteException, Result, WrapsClient,
+};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,

@@ -80,17 +80,17 @@ impl Watch {
         }
         let mut signals = Signals::listen()?;
         let mut known = None;
-        let failure = tokio::select! {
+        tokio::select! {
             biased;
-            failure = watch(global, every, fine, audit, &mut known) => failure,
-            // Before the first complete audit, the state is unknown.
-            () = signals.ending() => return Ok(known.as_deref().map_or(Exit::Failed, status)),
-        };
-        Err(failure)
+            ended = watch(global, every, fine, audit, &mut known) => ended?,
+            () = signals.ending() => {}
+        }
+        // Before the first complete audit, the state is unknown.
+        Ok(known.as_deref().map_or(Exit::Failed, status))
     }
 }
 
-/// Prints changes until the output fails. Reports a cluster that does not answer, and queries it
+/// Prints changes until nobody reads them. Reports a cluster that does not answer, and queries it
 /// again.
 async fn watch(
     global: &Global,
@@ -98,7 +98,7 @@ async fn watch(
     fine: &str,
     mut audit: impl AsyncFnMut() -> hbase_txn::Result<Audited>,
     known: &mut Option<Vec<Finding>>,
-) -> Failure {
+) -> Result<(), Failure> {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -115,8 +115,9 @@ async fn watch(
         let printed =
             print(global, looked_at).and_then(|()| print_changes(global, fine, known.as_deref(), &findings));
         *known = Some(findings);
-        if let Err(failure) = printed {
-            return failure;
+        printed?;
+        if output::is_closed() {
+            return Ok(());
         }
     }
 }

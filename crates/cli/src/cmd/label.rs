@@ -132,7 +132,7 @@ fn print(global: &Global, user: Option<String>, mut labels: Vec<String>) -> Outc
                 output::json(&LabelObject { user, label })?;
             }
         }
-        Format::Table => output::line(&output::table(["label"], labels.into_iter().map(|label| [label])))?,
+        Format::Table => output::page(&output::table(["label"], labels.into_iter().map(|label| [label])))?,
     }
     Ok(Exit::Done)
 }

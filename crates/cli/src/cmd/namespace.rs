@@ -81,7 +81,7 @@ fn print(global: &Global, namespaces: Vec<NamespaceDescriptor>) -> Result<(), Fa
             let settings: Vec<String> = settings.map(|(key, value)| format!("{key}={value}")).collect();
             [namespace.name, settings.join(" ")]
         });
-        output::line(&output::table(["namespace", "settings"], rows))?;
+        output::page(&output::table(["namespace", "settings"], rows))?;
         return Ok(());
     }
     for namespace in namespaces {

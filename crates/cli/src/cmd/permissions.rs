@@ -206,7 +206,7 @@ fn print(global: &Global, found: Vec<UserPermission>) -> Result<Exit, Failure> {
                         .map(Option::unwrap_or_default);
                 [found.user, namespace, table, family, qualifier, found.permissions]
             });
-            output::line(&output::table(header, rows))?;
+            output::page(&output::table(header, rows))?;
         }
     }
     Ok(Exit::Done)

@@ -331,7 +331,7 @@ fn print(global: &Global, objects: impl Iterator<Item = QuotaObject>) -> Outcome
                 let limit = found.limit.to_string();
                 [user, table, namespace, found.r#type, limit, per, of, policy]
             });
-            output::line(&output::table(header, rows))?;
+            output::page(&output::table(header, rows))?;
         }
     }
     Ok(Exit::Done)

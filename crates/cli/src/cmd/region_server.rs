@@ -204,7 +204,7 @@ fn print_regions(global: &Global, mut regions: Vec<OnlineRegion>) -> Outcome {
         Format::Table => {
             let rows =
                 objects.map(|found| [found.table, found.region, found.range, found.replica.to_string()]);
-            output::line(&output::table(["table", "region", "range", "replica"], rows))?;
+            output::page(&output::table(["table", "region", "range", "replica"], rows))?;
         }
     }
     Ok(Exit::Done)
@@ -226,7 +226,7 @@ fn print(global: &Global, servers: impl Iterator<Item = ServerObject>) -> Outcom
                 };
                 [found.server, found.regions.to_string(), state.to_owned()]
             });
-            output::line(&output::table(["region server", "regions", "state"], rows))?;
+            output::page(&output::table(["region server", "regions", "state"], rows))?;
         }
     }
     Ok(Exit::Done)

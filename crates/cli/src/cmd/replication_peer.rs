@@ -232,7 +232,7 @@ fn print(global: &Global, peers: Vec<ReplicationPeer>) -> Outcome {
                 let key = found.cluster_key.unwrap_or_default();
                 [found.peer, key, state.to_owned(), replicated]
             });
-            output::line(&output::table(
+            output::page(&output::table(
                 ["peer", "cluster key", "state", "replicated"],
                 rows,
             ))?;

@@ -179,7 +179,7 @@ async fn list(table: Option<TableName>, global: &Global) -> Outcome {
                 let table = found.table.unwrap_or_default();
                 [found.snapshot, table, found.created, found.owner]
             });
-            output::line(&output::table(["snapshot", "table", "created", "owner"], rows))?;
+            output::page(&output::table(["snapshot", "table", "created", "owner"], rows))?;
         }
     }
     Ok(Exit::Done)

@@ -102,7 +102,7 @@ fn print(global: &Global, tokens: &[DelegationToken]) -> Result<(), Failure> {
                 time(token.expires()),
             ]
         });
-        output::line(&output::table(["cluster id", "user", "issued", "expires"], rows))?;
+        output::page(&output::table(["cluster id", "user", "issued", "expires"], rows))?;
         return Ok(());
     }
     for token in tokens {

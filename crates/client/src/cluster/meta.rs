@@ -264,7 +264,7 @@ pub(crate) fn parse_meta_row(row: Row) -> Result<Option<MetaRegion>, CallError> 
         let server = value(&format!("server{suffix}"))?;
         let (host, port) = std::str::from_utf8(&server).ok()?.rsplit_once(':')?;
         let start_code = number(&format!("serverstartcode{suffix}"))?.try_into().ok()?;
-        Some(ServerName::new(host, port.parse().ok()?, start_code))
+        ServerName::new(host, port.parse().ok()?, start_code)
     };
     let replicas = row.cells().iter().filter_map(|cell| {
         let suffix = std::str::from_utf8(cell.qualifier.strip_prefix(b"server")?).ok()?;

@@ -85,6 +85,7 @@ pub(crate) use read_filter::{ColumnPageStart, ComparedPart, KeyRange, ReadFilter
 pub use read_filter::{DependentColumnFilter, ReadFilter, SingleColumnValueFilter};
 pub use region::RegionInfo;
 pub use server_name::ServerName;
+pub(crate) use server_name::is_host;
 pub use split_keys::split_keys_between;
 pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};
 pub use table_name::{IntoTableName, TableName};

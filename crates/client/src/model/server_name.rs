@@ -18,14 +18,15 @@ pub struct ServerName {
 
 impl ServerName {
     /// Creates a name. The host may be an IPv6 address in brackets, as HBase writes it in front of
-    /// a port.
-    pub(crate) fn new(host: &str, port: u16, start_code: u64) -> Self {
+    /// a port. `None` if no host has that name, or the port is zero.
+    pub(crate) fn new(host: &str, port: u16, start_code: u64) -> Option<Self> {
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        Self {
-            host: address.unwrap_or(host).to_owned(),
+        let host = address.unwrap_or(host);
+        (is_host(host) && port != 0).then(|| Self {
+            host: host.to_owned(),
             port,
             start_code,
-        }
+        })
     }
 
     /// Returns the address of the server, `host:port`.
@@ -37,6 +38,12 @@ impl ServerName {
             format!("{}:{}", self.host, self.port)
         }
     }
+}
+
+/// Whether a text can be the name or the address of a host. Such a text needs no quotes in messages.
+pub(crate) fn is_host(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+    !text.is_empty() && text.chars().all(plain)
 }
 
 impl fmt::Display for ServerName {

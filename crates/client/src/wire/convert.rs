@@ -35,21 +35,13 @@ fn meaningless(what: impl Into<String>) -> ConvertError {
 }
 
 pub(crate) fn server_name(message: &pb::ServerName) -> Result<ServerName, ConvertError> {
-    let port = message
-        .port
-        .and_then(|port| u16::try_from(port).ok())
-        .filter(|port| *port != 0);
-    match port {
-        Some(port) if !message.host_name.is_empty() => Ok(ServerName::new(
-            &message.host_name,
-            port,
-            message.start_code.unwrap_or(0),
-        )),
-        _ => Err(meaningless(format!(
-            "{:?}:{:?} is no server",
-            message.host_name, message.port
-        ))),
-    }
+    let port = message.port.and_then(|port| u16::try_from(port).ok());
+    let name = ServerName::new(
+        &message.host_name,
+        port.unwrap_or_default(),
+        message.start_code.unwrap_or(0),
+    );
+    name.ok_or_else(|| meaningless(format!("{:?}:{:?} is no server", message.host_name, message.port)))
 }
 
 pub(crate) fn server_name_message(server: &ServerName) -> pb::ServerName {

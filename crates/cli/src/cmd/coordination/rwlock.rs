@@ -147,7 +147,7 @@ impl Show {
             .show()
             .await?;
         match global.output {
-            Format::Table => output::line(&page(&info))?,
+            Format::Table => output::page(&page(&info))?,
             Format::Json => output::json(&RwLockObject {
                 rwlock: key(&info.key),
                 fencing: info.fencing,

@@ -417,7 +417,7 @@ impl Show {
     async fn run(self, global: &Global) -> Outcome {
         let info = open(&self.which, global).await?.show().await?;
         match global.output {
-            Format::Table => output::line(&page(&info))?,
+            Format::Table => output::page(&page(&info))?,
             Format::Json => output::json(&SemaphoreObject {
                 semaphore: key(&info.key),
                 permits: info.permits,

@@ -115,7 +115,7 @@ impl List {
                 }
                 lines.flush()?;
             }
-            Format::Table => output::line(&page(found))?,
+            Format::Table => output::page(&page(found))?,
         }
         Ok(Exit::Done)
     }

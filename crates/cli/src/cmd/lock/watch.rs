@@ -166,7 +166,7 @@ impl Watched {
                 }
             };
             tokio::pin!(over);
-            while count.is_none_or(|count| printer.changes < count) {
+            while !output::is_closed() && count.is_none_or(|count| printer.changes < count) {
                 tokio::select! {
                     biased;
                     () = &mut over => break,

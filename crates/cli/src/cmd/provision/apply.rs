@@ -59,13 +59,25 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
         )));
     }
     let mut exit = Exit::Done;
-    for plan in plans {
+    let mut plans = plans.into_iter();
+    while let Some(plan) = plans.next() {
         let table = plan.table().clone();
         let reporter = Reporter::new(global.output);
         let applied = plan.apply(connection, &reporter).await;
-        reporter.finish()?;
-        let applied = applied.map_err(|error| Failure::Library(hints::with_check(error)))?;
-        exit = exit.or_graver(print_end(&table, applied, global.output)?);
+        let printed = reporter.finish();
+        // Its own failure says more than that of the output.
+        let applied = applied.map_err(|error| Failure::Library(hints::with_check(error)));
+        match applied.and_then(|applied| printed.map(|()| applied)) {
+            Ok(applied) => exit = exit.or_graver(print_end(&table, applied, global.output)?),
+            Err(failure) => {
+                exit = exit.or_graver(failure.report());
+                let others: Vec<_> = plans.map(|plan| plan.table().to_string()).collect();
+                if !others.is_empty() {
+                    output::complain(&format!("hbase-txn: not begun: {}", others.join(", ")));
+                }
+                break;
+            }
+        }
     }
     Ok(exit)
 }

@@ -49,7 +49,7 @@ impl Export {
                 for note in &exported.notes {
                     output::complain(&format!("hbase-txn: note: {}: {note}", self.table));
                 }
-                output::line(exported.contents.trim_end())?;
+                output::page(exported.contents.trim_end())?;
             }
         }
         Ok(Exit::Done)

@@ -13,7 +13,7 @@ use crate::{
 /// Prints a plan.
 pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
     match format {
-        Format::Table => output::line(&text(plan)),
+        Format::Table => output::page(&text(plan)),
         Format::Json => {
             for change in plan.changes() {
                 output::json(change)?;

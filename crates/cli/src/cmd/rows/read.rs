@@ -173,8 +173,10 @@ impl Scan {
             progress.finish();
         }
         // Rows that were read are printed even if an error follows.
-        lines.flush()?;
-        printed.map(|()| Exit::Done)
+        let flushed = lines.flush();
+        printed?;
+        flushed?;
+        Ok(Exit::Done)
     }
 }
 

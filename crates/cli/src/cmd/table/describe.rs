@@ -56,7 +56,7 @@ impl Describe {
         let regions = admin.regions(&self.name).await?;
         match global.output {
             Format::Json => output::json(&object(&descriptor, state, &regions))?,
-            Format::Table => output::line(&page(&descriptor, state, &regions))?,
+            Format::Table => output::page(&page(&descriptor, state, &regions))?,
         }
         Ok(Exit::Done)
     }

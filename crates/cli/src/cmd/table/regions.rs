@@ -119,7 +119,7 @@ async fn print(global: &Global, admin: &Admin, table: &TableName) -> Outcome {
                     server.unwrap_or_default(),
                 ]
             });
-            output::line(&output::table(["start", "end", "server"], rows))?;
+            output::page(&output::table(["start", "end", "server"], rows))?;
         }
     }
     Ok(Exit::Done)

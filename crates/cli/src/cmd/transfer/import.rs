@@ -215,12 +215,10 @@ impl Import {
             Format::Json => output::json(&summary),
             Format::Table => output::line(&summary.text()),
         };
-        match printed {
-            // A reader that has stopped does not make the import a success.
-            Err(error) if exit == Exit::Done => Err(error.into()),
-            Err(error) => Ok(exit.or_graver(Failure::from(error).report())),
-            Ok(()) => Ok(exit),
-        }
+        Ok(match printed {
+            Ok(()) => exit,
+            Err(error) => exit.or_graver(Failure::from(error).report()),
+        })
     }
 
     /// Reports why the import stopped, and how to continue.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hbase_txn::{BytesBinary, Outcome, Rejection, Row, Unsettled};
+use hbase_txn::{BytesBinary, Outcome, Printable, Rejection, Row, Unsettled};
 use serde::{Serialize, Serializer};
 
 use crate::{
@@ -253,7 +253,7 @@ fn cells<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> 
 fn write(lines: &mut Lines, answer: &Answer, format: Format) -> io::Result<()> {
     match format {
         Format::Json => lines.json(answer)?,
-        Format::Table => lines.line(format_args!("{}", answer.text()))?,
+        Format::Table => lines.line(format_args!("{}", Printable(answer.text())))?,
     }
     lines.flush()
 }

@@ -31,7 +31,7 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
         },
         location: Arc::new(RegionLocation {
             region: RegionInfo::meta(),
-            server: ServerName::new("h", 1, 1),
+            server: ServerName::new("h", 1, 1).unwrap(),
             open_sequence: 1,
             opened_at: None,
             replicas: Vec::new(),

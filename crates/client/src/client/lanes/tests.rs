@@ -9,7 +9,7 @@ fn location(region: &str) -> Arc<RegionLocation> {
             name: region.to_owned().into(),
             ..RegionInfo::meta()
         },
-        server: ServerName::new("h", 1, 1),
+        server: ServerName::new("h", 1, 1).unwrap(),
         open_sequence: 1,
         opened_at: None,
         replicas: Vec::new(),

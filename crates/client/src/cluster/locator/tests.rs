@@ -125,7 +125,9 @@ fn locations() -> pb::GetMetaRegionLocationsResponse {
             replica_id: Some(id),
             ..convert::region_info_message(&RegionInfo::meta())
         },
-        server_name: Some(convert::server_name_message(&ServerName::new("meta", port, 1))),
+        server_name: Some(convert::server_name_message(
+            &ServerName::new("meta", port, 1).unwrap(),
+        )),
         seq_num: 0,
     };
     pb::GetMetaRegionLocationsResponse {

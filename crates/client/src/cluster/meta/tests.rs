@@ -113,7 +113,7 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
     let rpc = Arc::new(RpcClient::new(&config, Arc::new(meta)));
     let location = RegionLocation {
         region: RegionInfo::meta(),
-        server: ServerName::new("meta", 1, 1),
+        server: ServerName::new("meta", 1, 1).unwrap(),
         open_sequence: 0,
         opened_at: None,
         replicas: Vec::new(),

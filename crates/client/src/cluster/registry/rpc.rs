@@ -234,7 +234,7 @@ mod tests {
             server_name,
             seq_num: 0,
         };
-        let server = |port| convert::server_name_message(&ServerName::new("a", port, 1));
+        let server = |port| convert::server_name_message(&ServerName::new("a", port, 1).unwrap());
         let locations = vec![
             location(Some(2), Some(server(3))),
             location(Some(1), None),
@@ -246,7 +246,7 @@ mod tests {
         let (found, replicas) = meta_servers(locations.clone(), true);
         assert_eq!(
             (&found, replicas),
-            (&primary, vec![(2, ServerName::new("a", 3, 1))])
+            (&primary, vec![(2, ServerName::new("a", 3, 1).unwrap())])
         );
         assert_eq!(meta_servers(locations, false), (primary, Vec::new()));
         assert_eq!(

@@ -102,7 +102,7 @@ impl Skew {
         }
         match global.output {
             Format::Json => objects::print(&shown)?,
-            Format::Table => output::line(&bars::text(&shown, top, bars::width()))?,
+            Format::Table => output::page(&bars::text(&shown, top, bars::width()))?,
         }
         Ok(Exit::Done)
     }

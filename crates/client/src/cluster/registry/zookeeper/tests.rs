@@ -150,7 +150,7 @@ fn meta(replica: u16) -> Vec<u8> {
         _ => State::Opening,
     };
     let message = pb::MetaRegionServer {
-        server: convert::server_name_message(&ServerName::new("m", 1 + replica, 1)),
+        server: convert::server_name_message(&ServerName::new("m", 1 + replica, 1).unwrap()),
         rpc_version: None,
         state: Some(state.into()),
     };
@@ -216,7 +216,9 @@ async fn replicas_of_meta_are_read_only_if_they_are_wanted() {
             .ask(Wanted::Meta { replicas: wanted }, deadline)
             .await
             .unwrap();
-        let replicas = ids.into_iter().map(|id| (id, ServerName::new("m", 1 + id, 1)));
+        let replicas = ids
+            .into_iter()
+            .map(|id| (id, ServerName::new("m", 1 + id, 1).unwrap()));
         assert_eq!(found.server.port, 1);
         assert_eq!(found.replicas, replicas.collect::<Vec<_>>());
         assert_eq!(servers[0].accepted(), 1);
