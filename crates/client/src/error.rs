@@ -138,6 +138,7 @@ impl<K: WrapsClient> From<Error> for Failure<K> {
             remote,
             hint,
             missing_family,
+            has_lines,
             source,
         } = *error.0;
         Self(Box::new(Inner {
@@ -150,6 +151,7 @@ impl<K: WrapsClient> From<Error> for Failure<K> {
             remote,
             hint,
             missing_family,
+            has_lines,
             source,
         }))
     }
@@ -216,6 +218,8 @@ struct Inner<K> {
     remote: Option<RemoteException>,
     hint: Option<Cow<'static, str>>,
     missing_family: Option<&'static str>,
+    /// Whether the message has a line for each of several findings.
+    has_lines: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -244,8 +248,17 @@ impl<K: FailureKind> Failure<K> {
             remote: None,
             hint: None,
             missing_family: None,
+            has_lines: false,
             source: None,
         }))
+    }
+
+    /// Creates an error for input with several faults, which has a line for each.
+    pub fn invalid_lines(lines: &[String]) -> Self {
+        let lines: Vec<_> = lines.iter().map(|line| Printable(line).to_string()).collect();
+        let mut error = Self::invalid(lines.join("\n"));
+        error.0.has_lines = true;
+        error
     }
 
     /// Creates an error for input that is rejected before anything is sent.
@@ -464,9 +477,18 @@ impl<K: FailureKind + From<ErrorKind>> From<hbase_keyed_lock::DeadlineExceeded> 
 }
 
 impl<K: FailureKind> fmt::Display for Failure<K> {
-    /// Writes one line without control characters: parts of it come from servers.
+    /// Writes one line without control characters: parts of it come from servers. Only input with
+    /// several faults has a line for each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printable(Message(self)).fmt(f)
+        if !self.0.has_lines {
+            return Printable(Message(self)).fmt(f);
+        }
+        let text = Message(self).to_string();
+        for (at, line) in text.split('\n').enumerate() {
+            let end = if at > 0 { "\n" } else { "" };
+            write!(f, "{end}{}", Printable(line))?;
+        }
+        Ok(())
     }
 }
 

@@ -46,6 +46,12 @@ mod tests {
     use super::*;
     use crate::error::{Error, ErrorKind, RemoteException};
 
+    #[test]
+    fn error_of_several_faults_has_a_line_for_each() {
+        let error = Error::invalid_lines(&["a:1: \x1b".into(), "a:2: b\nc".into()]);
+        assert_eq!(error.to_string(), "a:1: \\u{1b}\na:2: b\\nc");
+    }
+
     proptest! {
         #[test]
         fn no_control_character_is_printed_and_nothing_else_changes(text in any::<String>()) {

@@ -56,7 +56,7 @@ impl<'t> Faults<'t> {
             .iter()
             .map(|(at, reason)| format!("{}: {reason}", self.position(&(*at..*at))))
             .collect();
-        Error::invalid(lines.join("\n"))
+        Error::invalid_lines(&lines)
     }
 
     /// Returns the line and the column, both from 1; the column is in characters.
