@@ -68,6 +68,15 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     assert_eq!(rows(&table.0), 0);
 
     run(&["snapshot", "restore", &name]).refused(1, &[&name, "is unchanged", "--yes"]);
+    run(&["table", "disable", &table.0]).done();
+    run(&["snapshot", "restore", &name, "--yes"]).done();
+    let described = run(&["table", "describe", &table.0, "--output", "json"]).objects();
+    assert_eq!(
+        described[0]["state"], "disabled",
+        "a disabled table stays so: {described:?}"
+    );
+    run(&["table", "enable", &table.0]).done();
+    assert_eq!(rows(&table.0), 3);
     run(&["snapshot", "restore", &name, "--with-permissions", "--yes"]).done();
     assert_eq!(rows(&table.0), 3);
 
@@ -77,9 +86,10 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     assert_eq!(rows(&copy), 3);
     run(&["snapshot", "clone", &name, &copy]).refused(1, &["the table exists", &copy]);
     run(&["table", "drop", &copy, "--yes"]).done();
-    run(&["snapshot", "delete", &name]).done();
+    run(&["snapshot", "delete", &name]).refused(1, &["is unchanged", "add --yes"]);
+    run(&["snapshot", "delete", &name, "--yes"]).done();
     for gone in [
-        &["snapshot", "delete", &name][..],
+        &["snapshot", "delete", &name, "--yes"][..],
         &["snapshot", "restore", &name, "--yes"],
     ] {
         run(gone).refused(1, &[&name, "run hbase-txn snapshot list"]);
@@ -197,9 +207,10 @@ fn replication_peer_is_added_switched_and_removed() {
     assert_eq!(updated["excluded_namespaces"], json!(["ns"]));
     assert_eq!(updated["settings"], json!({"key": "value"}));
 
-    run(&["replication-peer", "remove", &id]).done();
+    run(&["replication-peer", "remove", &id]).refused(1, &["is unchanged", "add --yes"]);
+    run(&["replication-peer", "remove", &id, "--yes"]).done();
     assert!(found().is_none());
-    run(&["replication-peer", "remove", &id]).refused(1, &[&id, "check its id"]);
+    run(&["replication-peer", "remove", &id, "--yes"]).refused(1, &[&id, "check its id"]);
     update(&["--all"]).refused(1, &[&id, "check its id"]);
 }
 

@@ -58,7 +58,8 @@ fn permissions_are_granted_listed_and_revoked() {
 
     let global = objects(&["grant", &user, "R", "--global"]);
     assert_eq!(global, [json!({"user": user, "permissions": "R"})]);
-    run(&["revoke", &user, "--global"]).done();
+    run(&["revoke", &user, "--global"]).refused(1, &["is unchanged", "add --yes"]);
+    run(&["revoke", &user, "--global", "--yes"]).done();
     let namespace = objects(&["grant", &user, "R", "--namespace", "default"]);
     assert_eq!(
         namespace,

@@ -106,7 +106,7 @@ fn a_change_says_what_it_reopens_and_what_it_leaves() {
     );
     let file = folder.by_three(&table.0, "");
     let page = run(&["provision", "plan", &file]).done();
-    assert!(page.contains("which reopen 2 regions one by one"), "{page}");
+    assert!(page.contains("which reopen 2 regions"), "{page}");
     assert!(
         page.contains("    note: not in the file, left alone: family f: BLOOMFILTER NONE"),
         "{page}"

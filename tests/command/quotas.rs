@@ -79,8 +79,19 @@ fn limit_of_space_is_set_listed_and_removed() {
             policy,
             "--table",
             &table.0,
+            "--yes",
         ])
     };
+    let alone = [
+        "quota",
+        "set-space",
+        "1099511627776",
+        "--policy",
+        "disable",
+        "--table",
+        &table.0,
+    ];
+    run(&alone).refused(1, &["is unchanged", "add --yes"]);
     for policy in ["disable", "no-writes-compactions", "no-writes", "no-inserts"] {
         set("1099511627776", policy).done();
         let expected =

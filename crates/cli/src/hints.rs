@@ -75,7 +75,7 @@ fn command(error: &Error) -> Option<String> {
             // The library's own refusals already name the families.
             ClientErrorKind::FamilyNotFound if error.remote().is_some() => on_table("describe"),
             ClientErrorKind::TableDisabled => on_table("enable"),
-            ClientErrorKind::AccessDenied => format!("hbase-txn grant USER RWXC --table {table}"),
+            ClientErrorKind::AccessDenied => format!("hbase-txn grant USER RWXC --table {table} --merge"),
             ClientErrorKind::NoPartitionRule => alter("--prefix-length N"),
             ClientErrorKind::EndpointMissing => alter("--endpoint"),
             ClientErrorKind::PartitionCut if !error.is_retryable() => on_table("repair"),

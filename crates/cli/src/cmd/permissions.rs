@@ -5,6 +5,7 @@ use clap::{ArgGroup, Args};
 use hbase_txn::{BytesBinary, Permission, PermissionScope, TableName, UserPermission};
 use serde::Serialize;
 
+use super::confirm::confirm;
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -31,7 +32,8 @@ pub(crate) struct Grant {
 
 /// Revoke permissions of a user on a scope
 ///
-/// Prints the permissions that the user then has there. Those on wider and narrower scopes stay.
+/// Prints the permissions that the user then has there. Those on wider and narrower scopes stay. For
+/// --global the command first asks for the user on a terminal. Elsewhere it requires --yes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn revoke eve W --table orders")]
 pub(crate) struct Revoke {
@@ -42,6 +44,9 @@ pub(crate) struct Revoke {
     permissions: Permissions,
     #[command(flatten)]
     scope: Scope,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 /// List the permissions that were granted on a scope
@@ -127,6 +132,10 @@ impl Grant {
 
 impl Revoke {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        if self.scope.global {
+            let consequence = format!("This takes permissions on the whole cluster from {}.", self.user);
+            confirm(self.yes, &self.user, &consequence)?;
+        }
         let permission = UserPermission::new(self.user, self.scope.into(), self.permissions.0);
         let admin = global.connect().await?.admin();
         admin.revoke(&permission).await?;

@@ -7,6 +7,7 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
+use super::confirm::confirm;
 use crate::{
     exit::{Exit, Outcome},
     global::{Format, Global},
@@ -71,7 +72,8 @@ struct Remove {
 /// Limit the bytes that a table takes, or all tables of a namespace together
 ///
 /// Replaces the limit that there is. Servers look at the sizes every few minutes, so a table can take
-/// more by then. Transactions through the endpoint are only refused by the policy disable.
+/// more by then. Transactions through the endpoint are only refused by the policy disable, which takes
+/// the table offline: on a terminal, the command first asks for the name. Elsewhere it requires --yes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn quota set-space 1099511627776 --policy no-inserts --table orders")]
 struct SetSpace {
@@ -83,6 +85,9 @@ struct SetSpace {
     policy: Policy,
     #[command(flatten)]
     target: SpaceTarget,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Remove the limit of the space of a table or a namespace
@@ -207,6 +212,10 @@ impl Quota {
                     .await?;
             }
             Action::SetSpace(set) => {
+                if let (Policy::Disable, Some(name)) = (set.policy, set.target.name()) {
+                    let consequence = format!("Above the limit, HBase disables {name}.");
+                    confirm(set.yes, &name, &consequence)?;
+                }
                 let quota = SpaceQuota::new(set.limit.get("LIMIT")?, set.policy.into());
                 admin.set_space_quota(&set.target.into(), &quota).await?;
             }
@@ -225,6 +234,13 @@ impl From<Target> for QuotaTarget {
             (None, Some(table), _) => Self::Table(table),
             (None, None, namespace) => Self::Namespace(namespace.unwrap_or_default()),
         }
+    }
+}
+
+impl SpaceTarget {
+    fn name(&self) -> Option<String> {
+        let table = self.table.as_ref().map(ToString::to_string);
+        table.or_else(|| self.namespace.clone())
     }
 }
 

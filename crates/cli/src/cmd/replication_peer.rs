@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use hbase_txn::{ClientErrorKind, Error, ReplicationPeer, ReplicationPeerConfig, TableName};
 use serde::Serialize;
 
-use super::switch::OnOff;
+use super::{confirm::confirm, switch::OnOff};
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -30,8 +30,19 @@ enum Action {
     Enable(Id),
     /// Stop sending writes to a peer, and keep them
     Disable(Id),
-    /// Remove a peer, and drop the writes that it has not got yet
-    Remove(Id),
+    Remove(Remove),
+}
+
+/// Remove a peer, and drop the writes that it has not got yet
+///
+/// On a terminal, the command first asks for the peer's id. Elsewhere it requires --yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn replication-peer remove backup --yes")]
+struct Remove {
+    id: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 /// List the replication peers
@@ -156,7 +167,12 @@ impl Peer {
             }
             Action::Enable(Id { id }) => admin.enable_replication_peer(&id).await?,
             Action::Disable(Id { id }) => admin.disable_replication_peer(&id).await?,
-            Action::Remove(Id { id }) => admin.remove_replication_peer(&id).await?,
+            Action::Remove(Remove { id, yes }) => {
+                let consequence =
+                    format!("This removes peer {id}, and it never gets the writes that wait for it.");
+                confirm(yes, &id, &consequence)?;
+                admin.remove_replication_peer(&id).await?;
+            }
         }
         Ok(Exit::Done)
     }

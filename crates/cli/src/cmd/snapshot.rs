@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hbase_txn::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind, TableName};
+use hbase_client::Admin;
+use hbase_txn::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind, TableName, TableState};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -74,8 +75,9 @@ struct Clone {
 
 /// Make the table of a snapshot as it was then
 ///
-/// What was written since is lost. The table is disabled meanwhile. On a terminal, the command first
-/// asks for the snapshot's name. Elsewhere it requires --yes.
+/// What was written since is lost. The table is disabled meanwhile, and then as it was: a table that was
+/// disabled stays so. On a terminal, the command first asks for the snapshot's name. Elsewhere it requires
+/// --yes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn snapshot restore before-migration --yes")]
 struct Restore {
@@ -91,12 +93,16 @@ struct Restore {
 
 /// Delete a snapshot
 ///
-/// Tables that were cloned from it stay.
+/// Tables that were cloned from it stay. On a terminal, the command first asks for the snapshot's name.
+/// Elsewhere it requires --yes.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn snapshot delete before-migration")]
+#[command(after_help = "Example: hbase-txn snapshot delete before-migration --yes")]
 struct Delete {
     /// Name of the snapshot
     snapshot: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(Serialize)]
@@ -155,6 +161,9 @@ impl Snapshot {
             }
             Action::Restore(restore) => return restore.run(global).await,
             Action::Delete(delete) => {
+                let name = &delete.snapshot;
+                let consequence = format!("This deletes snapshot {name}; what only it has is lost.");
+                confirm(delete.yes, name, &consequence)?;
                 let admin = global.connect().await?.admin();
                 admin.delete_snapshot(&delete.snapshot).await?;
             }
@@ -195,17 +204,29 @@ impl Restore {
         let found = snapshots.into_iter().find(|found| found.name == self.snapshot);
         let table = found.and_then(|found| found.table);
         // An unknown snapshot is reported by the library.
-        if let Some(table) = &table {
-            admin.disable_table(table).await?;
+        let Some(table) = table else {
+            self.restore(&admin).await?;
+            return Ok(Exit::Done);
+        };
+        if admin.state(&table).await? == TableState::Disabled {
+            self.restore(&admin).await?;
+            return Ok(Exit::Done);
         }
-        let restored = match self.with_permissions {
+        let restored = match admin.disable_table(&table).await {
+            Ok(()) => self.restore(&admin).await,
+            failed => failed,
+        };
+        // Also if it could not be disabled in time: HBase may go on with it.
+        let enabled = admin.enable_table(&table).await;
+        restored?;
+        enabled?;
+        Ok(Exit::Done)
+    }
+
+    async fn restore(&self, admin: &Admin) -> hbase_client::Result<()> {
+        match self.with_permissions {
             true => admin.restore_snapshot_with_permissions(&self.snapshot).await,
             false => admin.restore_snapshot(&self.snapshot).await,
-        };
-        if let Some(table) = &table {
-            admin.enable_table(table).await?;
         }
-        restored?;
-        Ok(Exit::Done)
     }
 }

@@ -238,8 +238,9 @@ impl Admin {
         }
     }
 
-    /// Replaces the descriptor of a table. HBase reopens the regions one by one, so that the change
-    /// takes effect.
+    /// Replaces the descriptor of a table. HBase reopens the regions, so that the change takes effect:
+    /// all at once, unless `hbase.reopen.table.regions.progressive.batch.size.max` of the master, which
+    /// 2.6 and later read, limits them. A call to a region waits until the region is open again.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub enum ApplyStep {
         /// The number of its regions.
         regions: usize,
     },
-    /// Change of the table's descriptor; its regions are reopened one by one.
+    /// Change of the table's descriptor; its regions are reopened.
     ModifyTable {
         /// The number of regions to reopen; 0 if the table is disabled.
         regions: usize,

@@ -236,7 +236,8 @@ impl Plan {
         &self.notes
     }
 
-    /// Returns the number of regions that are reopened, one by one, to apply the changes.
+    /// Returns the number of regions that are reopened to apply the changes: all at once, unless the
+    /// master's `hbase.reopen.table.regions.progressive.batch.size.max` (2.6 and later) limits them.
     #[must_use]
     pub fn reopens(&self) -> usize {
         match &self.found {

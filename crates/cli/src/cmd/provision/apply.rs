@@ -18,7 +18,8 @@ use crate::{
 /// Create and change tables as table files describe them
 ///
 /// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then creates
-/// tables, or changes them and reopens their regions one by one; reads them back; and queries the
+/// tables, or changes them, for which HBase reopens their regions, all at once unless
+/// `hbase.reopen.table.regions.progressive.batch.size.max` is set; reads them back; and queries the
 /// endpoint of each region. Prints each step. After an interruption, run it again for the remaining
 /// steps; it reports if nothing is left.
 ///

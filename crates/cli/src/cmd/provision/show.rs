@@ -35,7 +35,7 @@ fn text(plan: &Plan) -> String {
         (0, _) => "nothing to change".to_owned(),
         (changes, 0) => output::counted(changes, "change"),
         (changes, regions) => format!(
-            "{}, which {} {} one by one",
+            "{}, which {} {}",
             output::counted(changes, "change"),
             if changes == 1 { "reopens" } else { "reopen" },
             output::counted(regions, "region"),

@@ -15,9 +15,10 @@ use crate::{
 
 /// Change single settings of a table, and verify them
 ///
-/// The table's regions are reopened one by one. A rule that contradicts region boundaries is
-/// refused; a change that loses data is refused without --allow-data-loss. In JSON each change is
-/// an object, as printed by `provision apply`.
+/// HBase reopens all regions of the table at once, unless its master has
+/// `hbase.reopen.table.regions.progressive.batch.size.max` (2.6 and later): calls to a region wait until
+/// it is open again. A rule that contradicts region boundaries is refused; a change that loses data is
+/// refused without --allow-data-loss. In JSON each change is an object, as printed by `provision apply`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
 pub(crate) struct Alter {

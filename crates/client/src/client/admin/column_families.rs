@@ -21,7 +21,7 @@ const INVALID: &str = "InvalidFamilyOperationException";
 const CONFLICT: &str = "ConcurrentTableModificationException";
 
 impl Admin {
-    /// Adds a column family to a table. HBase reopens the regions one by one.
+    /// Adds a column family to a table. HBase reopens the regions as for [`modify_table`](Self::modify_table).
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Admin {
             .await
     }
 
-    /// Replaces the attributes of a column family of a table. HBase reopens the regions one by one.
+    /// Replaces the attributes of a column family of a table. HBase reopens the regions as for [`modify_table`](Self::modify_table).
     ///
     /// # Errors
     ///

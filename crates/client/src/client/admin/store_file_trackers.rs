@@ -10,7 +10,7 @@ use crate::{
 
 impl Admin {
     /// Changes the store file tracker of a table: how its regions know their store files. HBase writes the
-    /// lists of files that the new tracker needs, and reopens the regions one by one, twice if it must.
+    /// lists of files that the new tracker needs, and reopens the regions, twice if it must.
     /// Does nothing if the table has the tracker.
     ///
     /// `tracker` is HBase's name of it, `DEFAULT` (the files in the family's folder) or `FILE` (a list in a
