@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cmd::{
         lock::{
-            acquire::give_back,
+            acquire::hand_over,
             release::End,
             request::{Asked, MissingTable, Terms},
             run::{Command, margin, run_under},
@@ -337,13 +337,7 @@ impl Acquire {
                 acquired.fencing
             )),
         };
-        match printed {
-            Ok(()) => {
-                let _: LockToken = guard.detach();
-                Ok(Exit::Done)
-            }
-            Err(error) => Err(give_back(guard, &error).await),
-        }
+        hand_over(guard, printed).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! `hbase-txn lock acquire`.
 
+use std::io;
+
 use clap::Args;
 use hbase_txn::lock::{LockGuard, LockToken};
 use serde::Serialize;
@@ -63,23 +65,26 @@ impl Acquire {
                 acquired.fencing
             )),
         };
-        match printed {
-            Ok(()) => {
-                let _: LockToken = guard.detach();
-                Ok(Exit::Done)
-            }
-            Err(error) => Err(give_back(guard, &error).await),
-        }
+        hand_over(guard, printed).await
     }
 }
 
-/// Releases a lock whose token could not be printed, because it is useless without the token.
-pub(in crate::cmd) async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
+/// Leaves a lock to whoever has read its token. Releases it if nobody has, because it is useless without
+/// the token.
+pub(in crate::cmd) async fn hand_over(guard: LockGuard, printed: io::Result<()>) -> Outcome {
+    let why = match printed {
+        Ok(()) if output::is_closed() => "the reader of stdout has closed it".to_owned(),
+        Ok(()) => {
+            let _: LockToken = guard.detach();
+            return Ok(Exit::Done);
+        }
+        Err(error) => error.to_string(),
+    };
     let end = match guard.release().await {
         Ok(_) => "it is released".to_owned(),
         Err(error) => format!("nor could it be released, so it is held until its lease is over: {error}"),
     };
-    Failure::Refused(format!(
-        "it was acquired, but its token can't be printed: {error}; {end}"
-    ))
+    Err(Failure::Refused(format!(
+        "it was acquired, but its token can't be printed: {why}; {end}"
+    )))
 }
