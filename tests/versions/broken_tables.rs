@@ -210,7 +210,11 @@ async fn broken(connection: &Connection, table: &TableName) -> Vec<Finding> {
 /// Runs the command of a finding as a shell would.
 async fn fix(cluster: &Cluster, finding: &Finding) {
     let command = finding.command.as_ref().unwrap();
-    let command = command.replace("--prefix-length N", "--prefix-length 3");
+    let mut command = command.replace("--prefix-length N", "--prefix-length 3");
+    if command.contains(" table repair ") {
+        // There is no terminal to ask on.
+        command += " --yes";
+    }
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
     let path = format!(
         "{}:{}",
