@@ -80,17 +80,17 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
 }
 
 fn write_json(to: impl Write, object: &impl Serialize) -> io::Result<()> {
-    let mut serializer = serde_json::Serializer::with_formatter(to, AsciiControls);
+    let mut serializer = serde_json::Serializer::with_formatter(to, EscapedControls);
     object.serialize(&mut serializer).map_err(io::Error::from)
 }
 
 /// Compact JSON in which DEL and the control characters C1 are escaped too.
-struct AsciiControls;
+struct EscapedControls;
 
-impl Formatter for AsciiControls {
+impl Formatter for EscapedControls {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
         let mut rest = text;
-        // Bytes are written in ASCII.
+        // Nearly always: bytes are shown in ASCII.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return writer.write_all(text.as_bytes());
         }
