@@ -78,7 +78,7 @@ fn verdict_counts_although_nobody_reads_it() {
         run_without_reader(&["txn", "outcome", &table.0, "xxx", "id"]).code,
         4
     );
-    // A watch ends when it has something to say and nobody listens.
+    // A watch ends when it has a change to print and stdout is closed.
     assert_eq!(run_without_reader(&["doctor", name, "--watch", "1s"]).code, 1);
 }
 
@@ -103,7 +103,7 @@ fn tables_are_applied_to_the_end_although_nobody_reads_the_steps() {
         0
     );
 
-    // The master refuses the first: the failure is told, and so is what was not begun.
+    // The master refuses the first: stderr has the failure, and the table that was not begun.
     let one = file(&tables[0], "attributes = {SPLIT_POLICY = 'no.such.Policy'}");
     let two = file(&tables[1], "split = {hex = 4}\nattributes = {x = 'y'}");
     let end = run_without_reader(&["provision", "apply", &one, &two]);

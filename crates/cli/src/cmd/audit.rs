@@ -90,7 +90,7 @@ impl Watch {
     }
 }
 
-/// Prints changes until nobody reads them. Reports a cluster that does not answer, and queries it
+/// Prints changes until stdout is closed. Reports a cluster that does not answer, and queries it
 /// again.
 async fn watch(
     global: &Global,

@@ -69,8 +69,8 @@ impl Acquire {
     }
 }
 
-/// Leaves a lock to whoever has read its token. Releases it if nobody has, because it is useless without
-/// the token.
+/// Detaches a lock whose token was printed. If it was not, releases the lock, because it is useless
+/// without the token.
 pub(in crate::cmd) async fn hand_over(guard: LockGuard, printed: io::Result<()>) -> Outcome {
     let why = match printed {
         Ok(()) if output::is_closed() => "the reader of stdout has closed it".to_owned(),
