@@ -187,8 +187,8 @@ fn time_of(timestamp: u64) -> SystemTime {
 impl LockLoss {
     /// Returns the loss for a guard that knew of another one before the rows showed this.
     ///
-    /// Rows show who holds the lock. If it is free, they do not show since when: a renewal whose answer
-    /// was lost, or that was refused, may or may not have prolonged the lease.
+    /// Rows show the present holder. If there is none, they do not show when the hold ended: a renewal
+    /// whose answer was lost, or that was refused, may or may not have prolonged the lease.
     pub(crate) fn after(self, known: Option<Self>) -> Self {
         match (known, self) {
             // It is unknown whether the transaction released it before another client acquired it.

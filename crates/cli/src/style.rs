@@ -67,9 +67,10 @@ const SEQUENCES: [&str; 5] = ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x
 
 /// Returns a line without control characters, except colours if text is coloured there.
 pub(crate) fn printable(target: Target, text: &str) -> String {
-    match is_colored(target) {
-        true => printable_between(&SEQUENCES, text),
-        false => Printable(text).to_string(),
+    if is_colored(target) {
+        printable_between(&SEQUENCES, text)
+    } else {
+        Printable(text).to_string()
     }
 }
 

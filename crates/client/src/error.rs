@@ -596,10 +596,10 @@ impl fmt::Display for RemoteException {
         };
         let (class, message) = (cut(self.simple_class(), SHOWN_CLASS), cut(message, SHOWN_MESSAGE));
         write!(f, "{}", Printable(class))?;
-        match message.is_empty() {
-            true => Ok(()),
-            false => write!(f, ": {}", Printable(message)),
+        if !message.is_empty() {
+            write!(f, ": {}", Printable(message))?;
         }
+        Ok(())
     }
 }
 

@@ -188,13 +188,13 @@ impl Repair {
         let rule = self.rule_of(&descriptor).map_err(in_context)?;
         let mut repaired = Repaired::default();
         let mut rejoined = BTreeMap::new();
-        loop {
+        let loads = loop {
             let deadline = Instant::now() + self.connection.config().operation_timeout();
             let loads = self.loads(deadline).await.map_err(in_context)?;
             let cuts = self.cuts(&rule, &loads).await.map_err(in_context)?;
             self.check(&cuts).map_err(in_context)?;
             let Some(step) = cuts.into_iter().next() else {
-                break;
+                break loads;
             };
             self.refuse_if_switched_off(&descriptor)
                 .await
@@ -210,9 +210,8 @@ impl Repair {
             self.rejoin(&rule, &step, &loads, &mut repaired)
                 .await
                 .map_err(in_context)?;
-        }
+        };
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        let loads = self.loads(deadline).await.map_err(in_context)?;
         for step in self
             .giants(&descriptor, &rule, &loads, deadline)
             .await
