@@ -67,12 +67,12 @@ mod wire;
 pub use client::AuthenticatedUser;
 pub use client::{
     Admin, CheckAndMutateResult, CloneSnapshotOptions, ClusterInfo, Connection, ConnectionBuilder,
-    EndpointCall, FailedWrite, IngestEvent, LockedResource, OnlineRegion, ParallelScanner, PermissionScope,
-    Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
-    RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner, RowOperation,
-    ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings,
-    SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
-    UserPermission, Writer, WriterOptions,
+    EndpointCall, EntityLock, FailedWrite, IngestEvent, LockedResource, OnlineRegion, ParallelScanner,
+    PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, RegionAnswer,
+    RegionInTransition, RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner,
+    RowOperation, ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota,
+    SpaceQuotaSettings, SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval,
+    ThrottleSettings, ThrottleType, UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};
 #[cfg(feature = "kerberos")]

@@ -4,6 +4,7 @@ mod assignments;
 mod chores;
 mod column_families;
 mod decommission;
+mod entity_locks;
 mod namespaces;
 mod permissions;
 mod procedures;
@@ -37,6 +38,7 @@ use crate::{
 };
 
 pub use self::{
+    entity_locks::EntityLock,
     permissions::{PermissionScope, UserPermission},
     procedures::{LockedResource, Procedure, ProcedureLock, ProcedureState},
     quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
@@ -46,6 +48,9 @@ pub use self::{
     snapshots::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind},
     space_quotas::{SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy},
 };
+
+/// The time that a change of a table may take for each of its regions.
+const TIME_OF_A_REGION: Duration = Duration::from_millis(100);
 
 /// The administration of a cluster's tables and regions.
 ///
@@ -88,6 +93,15 @@ impl Admin {
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = bounded(timeout);
         self
+    }
+
+    /// Adds 100 ms for each of this many regions to the operation timeout. A change of a table opens or
+    /// closes all its regions, of which a cluster manages some dozens in a second.
+    #[must_use]
+    pub fn with_time_for_regions(self, regions: usize) -> Self {
+        let more = TIME_OF_A_REGION.saturating_mul(u32::try_from(regions).unwrap_or(u32::MAX));
+        let timeout = self.operation_timeout.saturating_add(more);
+        self.with_operation_timeout(timeout)
     }
 
     /// Returns the client that it administers.
@@ -287,7 +301,11 @@ impl Admin {
     ///
     /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
     pub async fn disable_table(&self, table: impl IntoTableName) -> Result<()> {
-        let table = &table.into_table_name()?;
+        self.disable(&table.into_table_name()?).await.map(drop)
+    }
+
+    /// Takes a table offline. Returns `false` if it is offline already.
+    async fn disable(&self, table: &TableName) -> Result<bool> {
         let in_context = |error: Error| error.at_operation("disabling the table").at_table(table);
         let request = pb::DisableTableRequest {
             table_name: convert::table_name_message(table),
@@ -302,13 +320,14 @@ impl Admin {
         // that it started.
         match ended {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::TableDisabled => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::TableDisabled => return Ok(false),
             Err(error) => return Err(in_context(error)),
         }
-        self.until(deadline)
+        let state = self
+            .until(deadline)
             .expect_state(table, TableState::Disabled)
-            .await
-            .map_err(in_context)
+            .await;
+        state.map(|()| true).map_err(in_context)
     }
 
     /// Brings a table back online. Does nothing if it is online already.
@@ -341,7 +360,8 @@ impl Admin {
             .map_err(in_context)
     }
 
-    /// Disables a table and deletes it with all its rows.
+    /// Disables a table and deletes it with all its rows. If the master refuses to delete it, it is enabled
+    /// again.
     ///
     /// # Errors
     ///
@@ -350,10 +370,7 @@ impl Admin {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| error.at_operation("deleting the table").at_table(table);
         let deadline = self.deadline();
-        self.until(deadline)
-            .disable_table(table)
-            .await
-            .map_err(in_context)?;
+        let disabled = self.until(deadline).disable(table).await.map_err(in_context)?;
         let request = pb::DeleteTableRequest {
             table_name: convert::table_name_message(table),
             nonce_group: Some(self.nonce()),
@@ -361,15 +378,22 @@ impl Admin {
         };
         let ended = self
             .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
-            .await
-            .map_err(after_disable);
-        match ended.map_err(in_context)? {
+            .await;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                return Err(in_context(
+                    self.after_disable(table, disabled, error, deadline).await,
+                ));
+            }
+        };
+        match ended {
             Ended::Done => Ok(()),
             Ended::Forgotten => {
                 let exists = self.until(deadline).exists(table).await;
                 match seen_after_change(exists).map_err(in_context)? {
                     false => Ok(()),
-                    true => Err(in_context(after_disable(Error::new(
+                    true => Err(in_context(left_disabled(Error::new(
                         ErrorKind::Server,
                         "the table is still there",
                     )))),
@@ -379,7 +403,8 @@ impl Admin {
     }
 
     /// Disables a table, deletes all its rows, and brings it back online. Its descriptor stays, and its
-    /// region boundaries do if `preserve_splits`.
+    /// region boundaries do if `preserve_splits`. If the master refuses to delete the rows, the table is
+    /// enabled again.
     ///
     /// # Errors
     ///
@@ -388,10 +413,7 @@ impl Admin {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| error.at_operation("truncating the table").at_table(table);
         let deadline = self.deadline();
-        self.until(deadline)
-            .disable_table(table)
-            .await
-            .map_err(in_context)?;
+        let disabled = self.until(deadline).disable(table).await.map_err(in_context)?;
         let request = pb::TruncateTableRequest {
             table_name: convert::table_name_message(table),
             preserve_splits: Some(preserve_splits),
@@ -400,9 +422,16 @@ impl Admin {
         };
         let ended = self
             .run::<_, pb::TruncateTableResponse>("truncateTable", &request, deadline)
-            .await
-            .map_err(after_disable);
-        match ended.map_err(in_context)? {
+            .await;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                return Err(in_context(
+                    self.after_disable(table, disabled, error, deadline).await,
+                ));
+            }
+        };
+        match ended {
             Ended::Done => Ok(()),
             // The master brings the table online as the last step.
             Ended::Forgotten => self
@@ -483,6 +512,26 @@ impl Admin {
     pub async fn shut_down_cluster(&self) -> Result<()> {
         let _: pb::ShutdownResponse = self.call_once("Shutdown", &pb::ShutdownRequest {}).await?;
         Ok(())
+    }
+
+    /// Enables a table again if the first step of a change has disabled it, and the second one has certainly
+    /// failed. Otherwise adds to the error that the table is disabled.
+    async fn after_disable(
+        &self,
+        table: &TableName,
+        disabled: bool,
+        error: Error,
+        deadline: Instant,
+    ) -> Error {
+        let is_gone = error.kind() == ErrorKind::TableNotFound;
+        if is_gone || !disabled && !error.is_outcome_unknown() {
+            return error;
+        }
+        let enable = async || self.until(deadline).enable_table(table).await.is_ok();
+        match !error.is_outcome_unknown() && enable().await {
+            true => error,
+            false => left_disabled(error),
+        }
     }
 
     /// Checks the state of a table after a change of it.
@@ -598,10 +647,7 @@ pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {
 }
 
 /// Adds to the error of the second step of a change that the first one has disabled the table.
-fn after_disable(error: Error) -> Error {
-    if error.kind() == ErrorKind::TableNotFound {
-        return error;
-    }
+fn left_disabled(error: Error) -> Error {
     let hint = match error.hint() {
         Some(hint) => format!("the table is disabled by now; {hint}"),
         None => "the table is disabled by now: try again, or enable it".to_owned(),

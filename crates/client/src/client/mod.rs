@@ -58,8 +58,8 @@ mod timeline;
 
 pub use crate::cluster::CallKind;
 pub use admin::{
-    Admin, CloneSnapshotOptions, LockedResource, OnlineRegion, PermissionScope, Procedure, ProcedureLock,
-    ProcedureState, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SlowCall,
+    Admin, CloneSnapshotOptions, EntityLock, LockedResource, OnlineRegion, PermissionScope, Procedure,
+    ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SlowCall,
     SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableRegion,
     Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
 };

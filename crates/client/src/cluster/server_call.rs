@@ -20,8 +20,8 @@ const ATTEMPTS: u32 = 3;
 /// The server that is called.
 #[derive(Clone, Copy, Debug)]
 enum Target<'a> {
-    /// The active master, whichever server that is at the time of an attempt.
-    Master,
+    /// A service of the active master, whichever server that is at the time of an attempt.
+    Master(ServiceKind),
     /// A service of one server, which may be gone for good.
     Named(&'a ServerName, ServiceKind),
 }
@@ -29,8 +29,7 @@ enum Target<'a> {
 impl Target<'_> {
     fn service(self) -> ServiceKind {
         match self {
-            Self::Master => ServiceKind::Master,
-            Self::Named(_, service) => service,
+            Self::Master(service) | Self::Named(_, service) => service,
         }
     }
 
@@ -38,15 +37,15 @@ impl Target<'_> {
     fn gives_up(self, recovery: Recovery, attempt: u32) -> bool {
         match (self, recovery) {
             (_, Recovery::Fail) => true,
-            (Self::Master, Recovery::RelocateOnUnknown) => attempt >= ATTEMPTS,
-            (Self::Master, _) => false,
+            (Self::Master(_), Recovery::RelocateOnUnknown) => attempt >= ATTEMPTS,
+            (Self::Master(_), _) => false,
             (Self::Named(..), _) => !is_busy(recovery) && attempt >= ATTEMPTS,
         }
     }
 
     fn in_context(self, error: Error) -> Error {
         match self {
-            Self::Master => error.at_stage("asking the master"),
+            Self::Master(_) => error.at_stage("asking the master"),
             Self::Named(..) => error,
         }
     }
@@ -63,7 +62,7 @@ fn is_busy(recovery: Recovery) -> bool {
 impl Cluster {
     /// Adds the master to the context of an error.
     pub(crate) fn at_master(&self, error: Error) -> Error {
-        let error = Target::Master.in_context(error);
+        let error = Target::Master(ServiceKind::Master).in_context(error);
         match self.master.known() {
             Some(server) => error.at_server(&server.address()),
             None => error,
@@ -82,7 +81,21 @@ impl Cluster {
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
-        self.observe_and_call(Target::Master, method, kind, request, deadline)
+        let target = Target::Master(ServiceKind::Master);
+        self.observe_and_call(target, method, kind, request, deadline)
+            .await
+    }
+
+    /// Calls a method of the master's service for locks, as [`call_master`](Self::call_master) does.
+    pub(crate) async fn call_lock_service<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        kind: CallKind,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<R> {
+        let target = Target::Master(ServiceKind::Lock);
+        self.observe_and_call(target, method, kind, request, deadline)
             .await
     }
 
@@ -137,7 +150,7 @@ impl Cluster {
             attempt += 1;
             let server = match target {
                 Target::Named(server, _) => server.clone(),
-                Target::Master => match self.find_master(attempt, deadline).await {
+                Target::Master(_) => match self.find_master(attempt, deadline).await {
                     Ok(Some(server)) => server,
                     Ok(None) => continue,
                     Err(error) => {
@@ -181,7 +194,7 @@ impl Cluster {
             if kind != CallKind::Read && classification.effect == Effect::Unknown {
                 effect = Effect::Unknown;
             }
-            if matches!(target, Target::Master) && !is_busy(recovery) {
+            if matches!(target, Target::Master(_)) && !is_busy(recovery) {
                 self.master.forget(&server);
             }
             let in_context = |error: Error| {

@@ -81,10 +81,12 @@ impl IntoTableName for &String {
 }
 
 const DEFAULT_NAMESPACE: &str = "default";
-/// Both parts are names of directories, and no file system of HBase allows longer ones.
-const MAX_PART: usize = 255;
 
 impl TableName {
+    /// The maximum length of a namespace and of a qualifier, in bytes. Both are names of directories, and
+    /// no file system of HBase allows longer ones.
+    pub const MAX_PART: usize = 255;
+
     /// Returns the name of `hbase:meta`, the table of regions.
     pub(crate) fn meta() -> Self {
         Self {
@@ -99,7 +101,7 @@ impl TableName {
     ///
     /// Returns an error for names that violate HBase's rules: a namespace consists of letters,
     /// digits and `_`; a qualifier may also contain `-` and `.`, but not as its first character;
-    /// neither is empty, or longer than 255 bytes.
+    /// neither is empty, or longer than [`MAX_PART`](Self::MAX_PART).
     pub fn new(namespace: &str, qualifier: &str) -> Result<Self> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!(
@@ -107,10 +109,11 @@ impl TableName {
                 format!("{namespace}:{qualifier}")
             )))
         };
-        if namespace.len() > MAX_PART || qualifier.len() > MAX_PART {
+        if namespace.len() > Self::MAX_PART || qualifier.len() > Self::MAX_PART {
             return Err(Error::invalid(format!(
-                "a table's name with a part of {} bytes; each has {MAX_PART} at most",
-                namespace.len().max(qualifier.len())
+                "a table's name with a part of {} bytes; each has {} at most",
+                namespace.len().max(qualifier.len()),
+                Self::MAX_PART
             )));
         }
         let word = |c: char| c.is_alphanumeric() || c == '_';

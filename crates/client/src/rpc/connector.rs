@@ -87,6 +87,8 @@ pub enum ServiceKind {
     Admin,
     /// Tables and regions, on the active master.
     Master,
+    /// Locks of names, on the active master.
+    Lock,
     /// The RPC registry, on a master or (from 2.5 on) any region server.
     Registry,
 }
@@ -97,6 +99,7 @@ impl ServiceKind {
             Self::Client => Service::Client,
             Self::Admin => Service::Admin,
             Self::Master => Service::Master,
+            Self::Lock => Service::Lock,
             Self::Registry => Service::ClientMeta,
         }
     }

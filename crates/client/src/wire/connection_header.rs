@@ -20,6 +20,8 @@ pub(crate) enum Service {
     Admin,
     /// Tables and regions, on the active master.
     Master,
+    /// Locks of names, on the active master.
+    Lock,
     /// The RPC registry: the locations of `hbase:meta` and the active master.
     ClientMeta,
 }
@@ -31,6 +33,7 @@ impl Service {
             Self::Client => "ClientService",
             Self::Admin => "AdminService",
             Self::Master => "MasterService",
+            Self::Lock => "LockService",
             Self::ClientMeta => "ClientMetaService",
         }
     }
@@ -142,6 +145,7 @@ mod tests {
             (Service::Client, "ClientService"),
             (Service::Admin, "AdminService"),
             (Service::Master, "MasterService"),
+            (Service::Lock, "LockService"),
             (Service::ClientMeta, "ClientMetaService"),
         ] {
             let opening = header(service, Codec::KeyValueWithTags, "Zoë").opening();

@@ -17,6 +17,8 @@ use super::{
 
 /// No region has this name, because region names begin with the table's name and end with a hash.
 const NO_REGION: &[u8] = b"ping";
+/// The procedure executor numbers procedures from 1.
+const NO_PROCEDURE: u64 = 0;
 /// `HConstants.SYSTEMTABLE_QOS`: without it a call for a system table waits behind users' calls.
 pub(crate) const SYSTEM_PRIORITY: u32 = 200;
 
@@ -57,6 +59,13 @@ pub(crate) fn with_cells(
                 },
             };
             encode_request(call_id, "Get", &request, cells, prior, MAX_FRAME)
+        }
+        Service::Lock => {
+            let request = pb::LockHeartbeatRequest {
+                proc_id: NO_PROCEDURE,
+                keep_alive: None,
+            };
+            encode_request(call_id, "LockHeartbeat", &request, no_cells, plain, MAX_FRAME)
         }
         // The messages of the other services are empty.
         Service::Admin => encode_request(call_id, "GetServerInfo", &(), no_cells, prior, MAX_FRAME),

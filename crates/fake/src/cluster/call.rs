@@ -14,6 +14,8 @@ pub(crate) enum Service {
     Client,
     Admin,
     Master,
+    /// Locks on names, on the master.
+    Lock,
     /// The registry.
     ClientMeta,
 }
@@ -25,6 +27,7 @@ impl Service {
             "ClientService" => Self::Client,
             "AdminService" => Self::Admin,
             "MasterService" => Self::Master,
+            "LockService" => Self::Lock,
             "ClientMetaService" => Self::ClientMeta,
             _ => return None,
         })

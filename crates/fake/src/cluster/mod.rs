@@ -5,6 +5,7 @@ mod admin_service;
 mod assignment;
 mod call;
 mod client_service;
+mod entity_locks;
 mod events;
 mod hosted;
 mod master;

@@ -8,6 +8,7 @@ use pb::table_state::State as TableState;
 
 use super::{
     call::{Answer, Call, Service},
+    entity_locks::EntityLock,
     hosted::Hosted,
     names::{META_ENCODED, RegionInfo, ServerName, TableName, encoded_name, text},
     procedures::Procedures,
@@ -37,6 +38,8 @@ pub(crate) struct World {
     pub(super) namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
     pub(super) switches: Switches,
     pub(super) procedures: Procedures,
+    /// In the order of their requests.
+    pub(super) entity_locks: Vec<EntityLock>,
     pub(super) dead_servers: Vec<ServerName>,
     /// The latest time of any call or step, in milliseconds since 1970, without skew.
     pub(super) wall: u64,
@@ -103,6 +106,7 @@ impl World {
                 merge: true,
             },
             procedures: Procedures::default(),
+            entity_locks: Vec::new(),
             dead_servers: Vec::new(),
             wall: settings.start,
             meta_timestamp: settings.start,
@@ -139,6 +143,7 @@ impl World {
             Service::Client => self.client_service(call),
             Service::Admin => self.admin_service(call),
             Service::Master => self.master_service(call),
+            Service::Lock => self.lock_service(call),
             Service::ClientMeta => self.registry(call),
         }
     }
@@ -157,7 +162,7 @@ impl World {
     pub(crate) fn offers(&self, server: ServerIndex, service: Service) -> bool {
         match (service, self.server(server).role) {
             (Service::Client | Service::Admin, _) | (Service::ClientMeta, Role::Master) => true,
-            (Service::Master, role) => role == Role::Master,
+            (Service::Master | Service::Lock, role) => role == Role::Master,
             (Service::ClientMeta, Role::Region) => {
                 !matches!(self.settings.release, Release::V2_4_2 | Release::V2_4)
             }

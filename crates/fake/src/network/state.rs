@@ -311,7 +311,7 @@ impl State {
         // A call of the master can stop servers; so can the time that the call made pass.
         match call.service {
             Service::Client => self.update_life(call.server),
-            Service::Admin | Service::Master | Service::ClientMeta => self.update_lives(),
+            Service::Admin | Service::Master | Service::Lock | Service::ClientMeta => self.update_lives(),
         }
         Some(match fault {
             Some(Action::FailAfter(exception)) => Err(exception.clone()),

@@ -2108,6 +2108,81 @@ impl LockType {
         }
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LockRequest {
+    #[prost(enumeration = "LockType", required, tag = "1")]
+    pub lock_type: i32,
+    #[prost(string, optional, tag = "2")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(message, repeated, tag = "4")]
+    pub region_info: ::prost::alloc::vec::Vec<RegionInfo>,
+    #[prost(string, optional, tag = "5")]
+    pub description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "6", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "7", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockResponse {
+    #[prost(uint64, required, tag = "1")]
+    pub proc_id: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockHeartbeatRequest {
+    #[prost(uint64, required, tag = "1")]
+    pub proc_id: u64,
+    #[prost(bool, optional, tag = "2", default = "true")]
+    pub keep_alive: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockHeartbeatResponse {
+    #[prost(enumeration = "lock_heartbeat_response::LockStatus", required, tag = "1")]
+    pub lock_status: i32,
+    #[prost(uint32, optional, tag = "2")]
+    pub timeout_ms: ::core::option::Option<u32>,
+}
+/// Nested message and enum types in `LockHeartbeatResponse`.
+pub mod lock_heartbeat_response {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum LockStatus {
+        Unlocked = 1,
+        Locked = 2,
+    }
+    impl LockStatus {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unlocked => "UNLOCKED",
+                Self::Locked => "LOCKED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNLOCKED" => Some(Self::Unlocked),
+                "LOCKED" => Some(Self::Locked),
+                _ => None,
+            }
+        }
+    }
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TimedQuota {
     #[prost(enumeration = "TimeUnit", required, tag = "1")]

@@ -321,7 +321,7 @@ async fn principal_of<'a>(
     let master = ServerPrincipal::of_setting(MASTER, kerberos.master_principal());
     let region_server = ServerPrincipal::of_setting(REGION_SERVER, kerberos.region_server_principal());
     match target.service {
-        ServiceKind::Master => Ok((stream, master?)),
+        ServiceKind::Master | ServiceKind::Lock => Ok((stream, master?)),
         ServiceKind::Client | ServiceKind::Admin => Ok((stream, region_server?)),
         ServiceKind::Registry => {
             let (master, region_server) = match (master, region_server) {

@@ -47,13 +47,7 @@ const NOT_MODELLED: [&str; 20] = [
 
 impl World {
     pub(super) fn master_service(&mut self, call: &Call) -> Result<Answer> {
-        if self.active_master != Some(call.server) {
-            let name = &self.server(call.server).name;
-            return Err(Exception::new(
-                "ipc.ServerNotRunningYetException",
-                format!("Server {name} is not running yet"),
-            ));
-        }
+        self.check_active_master(call)?;
         match call.method.as_str() {
             "CreateTable" => self.create_table_call(call),
             "DeleteTable" => self.delete_table(call),
@@ -101,6 +95,18 @@ impl World {
             method if NOT_MODELLED.contains(&method) => Err(Exception::not_modelled(method)),
             method => Err(unknown_method(method)),
         }
+    }
+
+    /// Returns an error if the server of a call is not the active master.
+    pub(super) fn check_active_master(&self, call: &Call) -> Result<()> {
+        if self.active_master == Some(call.server) {
+            return Ok(());
+        }
+        let name = &self.server(call.server).name;
+        Err(Exception::new(
+            "ipc.ServerNotRunningYetException",
+            format!("Server {name} is not running yet"),
+        ))
     }
 
     fn known_region(&self, specifier: &pb::RegionSpecifier) -> Result<Bytes> {

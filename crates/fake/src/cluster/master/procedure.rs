@@ -14,12 +14,12 @@ use crate::{
 };
 
 /// The nonce group and the nonce of a call, as its message has them.
-pub(super) type Nonce = (Option<u64>, Option<u64>);
+pub(in crate::cluster) type Nonce = (Option<u64>, Option<u64>);
 
 impl World {
     /// Begins a procedure, unless the call with this nonce has begun it before: then returns that
     /// one's number. `work` returns the regions that must be open at the end.
-    pub(super) fn procedure(
+    pub(in crate::cluster) fn procedure(
         &mut self,
         nonce: Nonce,
         work: impl FnOnce(&mut Self) -> Result<Vec<Bytes>>,
