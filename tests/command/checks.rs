@@ -238,6 +238,7 @@ fn alteration_is_reported_once() {
         "--family-attribute",
         "f:TTL=86400",
         "--allow-data-loss",
+        &format!("{}:f:TTL", table.0),
         "--output",
         "json",
     ];

@@ -130,12 +130,12 @@ fn data_loss_must_be_allowed() {
     assert_eq!(kinds(&planned, "refused"), ["data-loss"]);
     let detailed = ["provision", "plan", &file, "--detailed-exitcode"];
     assert_eq!(run(&detailed).code, 1);
-    assert_eq!(run(&[&detailed[..], &["--allow-data-loss"]].concat()).code, 2);
+    let loss = format!("{}:g", table.0);
+    let allow = ["--allow-data-loss", &loss];
+    assert_eq!(run(&[&detailed[..], &allow].concat()).code, 2);
     let place = format!("{file}:1:9: ");
-    run(&["provision", "apply", &file]).refused(
-        1,
-        &["nothing was done", &place, "- family g", "--allow-data-loss"],
-    );
+    run(&["provision", "apply", &file])
+        .refused(1, &["nothing was done", &place, "- family g", &allow.join(" ")]);
     let page = run(&["provision", "plan", &file]);
     assert!(
         page.stdout
@@ -143,8 +143,15 @@ fn data_loss_must_be_allowed() {
         "{page:?}"
     );
     assert!(page.stdout.contains(&format!("  ! refused: {place}")), "{page:?}");
-    assert_eq!(run(&["provision", "plan", &file, "--allow-data-loss"]).code, 0);
-    run(&["provision", "apply", &file, "--allow-data-loss"]).done();
+    let allowing = |command| [&["provision", command, &file][..], &allow].concat();
+    assert_eq!(run(&allowing("plan")).code, 0);
+    // Not for another family, or a setting of the family.
+    for other in ["h", "g:TTL"] {
+        let other = format!("{}:{other}", table.0);
+        run(&["provision", "apply", &file, "--allow-data-loss", &other]).refused(1, &["- family g"]);
+    }
+    let applied = run(&allowing("apply")).done();
+    assert!(applied.contains("  - family g (loses data"), "{applied}");
     assert_eq!(plan(&[&file]).done(), "");
 }
 

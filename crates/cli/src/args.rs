@@ -224,7 +224,7 @@ mod tests {
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
     #[case(&["hbase-txn", "provision", "export"])]
-    #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]
+    #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss", "orders:f"])]
     #[case(&["hbase-txn", "txn", "apply"])]
     #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]

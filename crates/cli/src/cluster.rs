@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Config, Connection, ConnectionUri};
+use hbase_txn::{Admin, ClientErrorKind, Config, Connection, ConnectionUri, TableName};
 
 use crate::{
     exit::Failure,
@@ -102,6 +102,18 @@ impl Global {
     /// Connects to the cluster.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         Ok(Connection::builder(self.config()?).connect().await?)
+    }
+
+    /// Connects to the cluster for a change that opens or closes all regions of a table, and allows more time
+    /// for many of them.
+    pub(crate) async fn connect_for(&self, table: &TableName) -> Result<Admin, Failure> {
+        let admin = self.connect().await?.admin();
+        match admin.regions(table).await {
+            Ok(regions) => Ok(admin.with_time_for_regions(regions.len())),
+            // The change reports it with its own context.
+            Err(error) if error.kind() == ClientErrorKind::TableNotFound => Ok(admin),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

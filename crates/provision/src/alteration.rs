@@ -4,13 +4,13 @@ use bytes::Bytes;
 use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, PartitionRule, TableDescriptor};
 use hbase_txn::{Error, Result, TableDescriptorExt};
 
-use super::attribute::RULE_ATTRIBUTES;
+use super::attribute::{RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy};
 
 /// The number of seconds that HBase treats as an unlimited TTL.
 const FOREVER: &str = "2147483647";
 
 /// Changes of single settings of a table; all other settings stay unchanged.
-/// [`Plan::read_for`](super::Plan::read_for) plans and applies them.
+/// [`Plan::read_alteration`](super::Plan::read_alteration) plans them.
 ///
 /// # Example
 ///
@@ -24,8 +24,7 @@ const FOREVER: &str = "2147483647";
 /// let alteration = TableAlteration::new()
 ///     .rule(PartitionRule::prefix_length(3)?)
 ///     .endpoint();
-/// let found = connection.admin().descriptor("orders").await?;
-/// let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
+/// let plan = Plan::read_alteration(&connection, "orders", &alteration).await?;
 /// plan.apply(&connection, &()).await?;
 /// # hbase_txn::PartitionedTable::open(&connection, "orders").await?;
 /// # Ok(()) });
@@ -49,9 +48,9 @@ impl TableAlteration {
         Self::default()
     }
 
-    /// Sets this partition rule and removes the attributes of other rules. Sets the split
-    /// restriction and the older split policy, for servers without the restriction; a split policy
-    /// of the table's own is kept.
+    /// Sets this partition rule, as a split restriction, and removes the attributes of other rules. The
+    /// split policy stays, of the table or of the site, unless it is one of HBase's for prefixes, which is
+    /// replaced.
     #[must_use]
     pub fn rule(mut self, rule: PartitionRule) -> Self {
         self.rule = Some(rule);
@@ -191,17 +190,16 @@ impl TableAlteration {
 
 /// Sets the rule and removes the attributes of other rules, which would contradict it.
 fn with_rule(mut table: TableDescriptor, rule: &PartitionRule) -> TableDescriptor {
-    const POLICY: &str = "SPLIT_POLICY";
-    let policy = table.attribute(POLICY).map(str::to_owned);
-    let own_policy = policy.filter(|policy| !policy.ends_with("KeyPrefixRegionSplitPolicy"));
+    let replaces_policy = has_prefix_split_policy(&table);
     for key in RULE_ATTRIBUTES {
         table.attributes.remove(key.as_bytes());
     }
-    table = table.with_partition_rule(rule);
-    match own_policy {
-        Some(policy) => table.with_attribute(POLICY, policy),
-        None => table,
+    for (key, value) in rule.attributes() {
+        if replaces_policy || !is_of_split_policy(key) {
+            table = table.with_attribute(key, value);
+        }
     }
+    table
 }
 
 #[cfg(test)]
@@ -221,8 +219,12 @@ mod tests {
         let altered = TableAlteration::new().rule(rule.clone()).of(&by_length).unwrap();
         assert_eq!(altered, found().with_partition_rule(&rule));
         let own = by_length.with_attribute("SPLIT_POLICY", "org.example.Mine");
-        let altered = TableAlteration::new().rule(rule).of(&own).unwrap();
+        let altered = TableAlteration::new().rule(rule.clone()).of(&own).unwrap();
         assert_eq!(altered.attribute("SPLIT_POLICY"), Some("org.example.Mine"));
+        // That of the site.
+        let altered = TableAlteration::new().rule(rule.clone()).of(&found()).unwrap();
+        assert_eq!(altered.attribute("SPLIT_POLICY"), None);
+        assert_eq!(PartitionRule::from_descriptor(&altered).unwrap(), rule);
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! The names and defaults of HBase's attributes.
 
+use hbase_client::TableDescriptor;
+
+const SPLIT_POLICY: &str = "SPLIT_POLICY";
+
 /// The attributes that state a partition rule, in all their forms, except `SPLIT_POLICY`.
 pub(super) const RULE_ATTRIBUTES: [&str; 6] = [
     "hbase.regionserver.region.split_restriction.type",
@@ -9,6 +13,19 @@ pub(super) const RULE_ATTRIBUTES: [&str; 6] = [
     "prefix_split_key_policy.prefix_length",
     "DelimitedKeyPrefixRegionSplitPolicy.delimiter",
 ];
+
+/// Whether an attribute is `SPLIT_POLICY`, or the argument of a policy that splits by prefix. Since 2.4.3
+/// (HBASE-25766) the split restriction keeps partitions whole under any policy.
+pub(super) fn is_of_split_policy(name: &str) -> bool {
+    const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.";
+    name == SPLIT_POLICY || RULE_ATTRIBUTES.contains(&name) && !name.starts_with(RESTRICTION)
+}
+
+/// Whether a table has one of HBase's policies that split by prefix.
+pub(super) fn has_prefix_split_policy(table: &TableDescriptor) -> bool {
+    let policy = table.attribute(SPLIT_POLICY);
+    policy.is_some_and(|policy| policy.ends_with("KeyPrefixRegionSplitPolicy"))
+}
 
 /// The table attributes that HBase interprets.
 pub(super) const TABLE_ATTRIBUTES: [&str; 16] = [

@@ -10,26 +10,20 @@ pub(super) fn alter(table: &TableName, settings: &[&str]) -> String {
     format!("{} {}", of_table("alter", table), settings.join(" "))
 }
 
-/// `hbase-txn table alter TABLE --family-attribute FAMILY:KEY=VALUE`. Includes
-/// the option for dropping versions.
+/// `hbase-txn table alter TABLE --family-attribute FAMILY:KEY=VALUE`. No command includes a permission to
+/// lose data: the operator must have read of the loss.
 pub(super) fn alter_family(table: &TableName, family: &impl Display, key: &str, value: &str) -> String {
-    let setting = format!("{family}:{key}={value}");
-    match key {
-        "VERSIONS" | "MIN_VERSIONS" | "KEEP_DELETED_CELLS" => {
-            alter(table, &["--family-attribute", &setting, "--allow-data-loss"])
-        }
-        _ => alter(table, &["--family-attribute", &setting]),
-    }
+    alter(table, &["--family-attribute", &format!("{family}:{key}={value}")])
+}
+
+/// The option that allows a loss, `--allow-data-loss NAME`.
+pub(super) fn allow_data_loss(loss: &str) -> String {
+    format!("--allow-data-loss {}", word(&loss))
 }
 
 /// `hbase-txn table ACTION TABLE`.
 pub(super) fn of_table(action: &str, table: &TableName) -> String {
     format!("hbase-txn table {action} {}", word(table))
-}
-
-/// `hbase-txn table disable TABLE && hbase-txn table enable TABLE`: reopens its regions.
-pub(super) fn reopen(table: &TableName) -> String {
-    format!("{} && {}", of_table("disable", table), of_table("enable", table))
 }
 
 /// `hbase-txn grant USER RWXC --table TABLE`: all permissions for this toolkit.
@@ -98,10 +92,6 @@ mod tests {
         assert_eq!(
             grant("o'$a", &table),
             r#"hbase-txn grant "o'"'$a' RWXC --table ns:orders --merge"#
-        );
-        assert_eq!(
-            reopen(&table),
-            "hbase-txn table disable ns:orders && hbase-txn table enable ns:orders"
         );
     }
 }

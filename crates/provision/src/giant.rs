@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
 use hbase_client::{
     Admin, Partition, PartitionRule, RegionInfo, RegionLoad, Scan, Table, TableDescriptor,
     low_level::AdminCalls,
@@ -18,6 +19,9 @@ const LIMIT_MIB: u64 = 10 * 1_024;
 /// The multiple of the limit from which a region counts: a region that was just split, or is about
 /// to be, is below it.
 const ABOVE: u64 = 2;
+
+/// The number of regions that are looked at concurrently: each takes three calls.
+const AT_ONCE: usize = 32;
 
 /// The servers' load reports, by full region name.
 pub(super) type RegionLoads = HashMap<Bytes, RegionLoad>;
@@ -52,33 +56,42 @@ pub(super) async fn giants(
     deadline: Instant,
 ) -> Result<Vec<GiantRegion>> {
     let limit_mib = limit_mib(descriptor);
-    let mut giants = Vec::new();
-    for region in regions {
-        let Some(load) = loads.get(&region.name) else {
-            continue;
-        };
-        let mib = u64::from(load.store_files_mib);
-        if mib < ABOVE * limit_mib.max(1) {
-            continue;
+    let large = regions.filter_map(|region| {
+        let mib = u64::from(loads.get(&region.name)?.store_files_mib);
+        (mib >= ABOVE * limit_mib.max(1)).then_some((region, mib))
+    });
+    let look = |(region, mib)| look(region, mib, limit_mib, admin, table, rule, deadline);
+    let looks: Vec<_> = large.map(look).collect();
+    let found: Vec<_> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Returns a large region unless HBase can split it, or it has no rows.
+async fn look(
+    region: &RegionInfo,
+    mib: u64,
+    limit_mib: u64,
+    admin: &Admin,
+    table: &Table,
+    rule: &PartitionRule,
+    deadline: Instant,
+) -> Result<Option<GiantRegion>> {
+    let Some((partition, others)) = partitions(region, table, rule, deadline).await? else {
+        return Ok(None);
+    };
+    if others {
+        let middle = admin.until(deadline).split_point(region).await?;
+        if !middle.is_some_and(|middle| is_first(&partition, &middle)) {
+            return Ok(None);
         }
-        let Some((partition, others)) = partitions(region, table, rule, deadline).await? else {
-            continue;
-        };
-        if others {
-            let middle = admin.until(deadline).split_point(region).await?;
-            if !middle.is_some_and(|middle| is_first(&partition, &middle)) {
-                continue;
-            }
-        }
-        giants.push(GiantRegion {
-            region: region.clone(),
-            mib,
-            limit_mib,
-            partition,
-            others,
-        });
     }
-    Ok(giants)
+    Ok(Some(GiantRegion {
+        region: region.clone(),
+        mib,
+        limit_mib,
+        partition,
+        others,
+    }))
 }
 
 /// Whether the split point of a region lies in its first partition. The server has already moved

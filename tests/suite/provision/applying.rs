@@ -1,13 +1,13 @@
 //! The effects of an applied plan on a cluster.
 
-use hbase_provision::{Plan, TableFile, alter_table, audit_table};
+use hbase_provision::{Applied, ApplyWatcher, Plan, TableFile, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, PartitionRule, PartitionedTable, Scan, TableDescriptor,
+    ClientErrorKind, Connection, ErrorKind, PartitionRule, PartitionedTable, Result, Scan, TableDescriptor,
     TableDescriptorExt, TableName, latch::LatchTableOptions, lock::LockTableOptions,
 };
 use rstest::rstest;
 
-use super::{Steps, apply, by_three, file, is_settled, plan, told, unmade};
+use super::{Steps, allowing_losses, apply, by_three, file, is_settled, plan, told, unmade};
 use crate::support::{
     connect, keys, put, rows, says,
     table::{TestTable, plain, unique_name, with_endpoint},
@@ -107,7 +107,7 @@ async fn a_table_that_would_not_be_opened_is_not_called_proven(
 
 /// Until regions are opened with the rule, HBase may split them at any row.
 #[tokio::test]
-async fn boundary_added_between_plan_and_apply_is_reported() {
+async fn boundary_added_between_plan_and_apply_is_refused() {
     let connection = connect().await;
     let by_file = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
     let by_alter = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
@@ -122,7 +122,17 @@ async fn boundary_added_between_plan_and_apply_is_reported() {
         assert_eq!(error.kind(), ClientErrorKind::PartitionCut, "{error}");
         says(
             &error,
-            &["xxxm", "partition xxx", "audit the table", table.name.qualifier()],
+            &[
+                "xxxm",
+                "partition xxx",
+                "choose a rule that fits",
+                table.name.qualifier(),
+            ],
+        );
+        let found = connection.admin().descriptor(&table.name).await.unwrap();
+        assert!(
+            PartitionRule::from_descriptor(&found).is_err(),
+            "the rule was set"
         );
     }
 }
@@ -169,7 +179,7 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
     );
     assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
 
-    let applied = plan.allow_data_loss().apply(&connection, &()).await.unwrap();
+    let applied = allowing_losses(plan).apply(&connection, &()).await.unwrap();
     assert!(applied.changed);
     let after = connection.admin().descriptor(&table.name).await.unwrap();
     let names: Vec<_> = after.families.iter().map(ToString::to_string).collect();
@@ -254,6 +264,15 @@ async fn a_disabled_table_is_changed_and_said_to_be_unproven() {
     assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
 }
 
+async fn alter(
+    connection: &Connection,
+    wanted: &TableDescriptor,
+    watcher: &dyn ApplyWatcher,
+) -> Result<Applied> {
+    let plan = Plan::read_for(connection, wanted).await?;
+    plan.apply(connection, watcher).await
+}
+
 #[tokio::test]
 async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let connection = connect().await;
@@ -262,20 +281,20 @@ async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let rule = PartitionRule::prefix_length(3).unwrap();
     let wanted = found.with_partition_rule(&rule).with_record_family();
     let steps = Steps::default();
-    let applied = alter_table(&connection, &wanted, &steps).await.unwrap();
+    let applied = alter(&connection, &wanted, &steps).await.unwrap();
     assert_eq!(steps.done(), ["modify-table", "read-back", "probe"]);
     assert!(applied.changed && applied.regions == 2);
     assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
-    let applied = alter_table(&connection, &wanted, &()).await.unwrap();
+    let applied = alter(&connection, &wanted, &()).await.unwrap();
     assert!(!applied.changed);
 
     let mut fewer = connection.admin().descriptor(&table.name).await.unwrap();
     fewer.families.retain(|family| family.name != "_txn");
-    let error = alter_table(&connection, &fewer, &()).await.unwrap_err();
+    let error = alter(&connection, &fewer, &()).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &["- family _txn", "the records of transactions"]);
     let missing = plain(unique_name("none"));
-    let error = alter_table(&connection, &missing, &()).await.unwrap_err();
+    let error = alter(&connection, &missing, &()).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableNotFound);
 }
 

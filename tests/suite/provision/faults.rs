@@ -13,7 +13,7 @@ use std::{
 
 use futures::future::{BoxFuture, join};
 use hbase_provision::{ApplyStep, ApplyWatcher, Plan, audit_table};
-use hbase_txn::{ClientErrorKind, Connector, DialTarget, ErrorKind, Io, TableName};
+use hbase_txn::{ClientErrorKind, Connector, DialTarget, ErrorKind, FamilyDescriptor, Io, TableName};
 use rstest::rstest;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -190,25 +190,30 @@ async fn table_changed_since_its_plan_is_not_overwritten() {
     let connection = connect().await;
     let table = TestTable::create("changed", plain, &[]).await;
     let file = by_three(&table.name, "");
-    let plan = plan(&connection, &file).await;
+    let planned = plan(&connection, &file).await;
     let admin = connection.admin();
-    let theirs = admin
-        .descriptor(&table.name)
-        .await
-        .unwrap()
-        .with_attribute("theirs", "1");
-    admin.modify_table(&theirs).await.unwrap();
-    let error = plan.apply(&connection, &()).await.unwrap_err();
+    let found = admin.descriptor(&table.name).await.unwrap();
+    let theirs = found.with_attribute("theirs", "1");
+    let more = theirs.clone().with_family(FamilyDescriptor::new("more"));
+    admin.modify_table(&more).await.unwrap();
+    // The file would drop their family.
+    let error = planned.clone().apply(&connection, &()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     says(
         &error,
         &[
             "test.toml:1:9: applying a plan",
             "changed since it was planned",
+            "- family more",
             "plan again",
         ],
     );
-    apply(&connection, &file).await;
+    assert_eq!(
+        admin.descriptor(&table.name).await.unwrap().families.len(),
+        more.families.len()
+    );
+    admin.modify_table(&theirs).await.unwrap();
+    planned.apply(&connection, &()).await.unwrap();
     let after = admin.descriptor(&table.name).await.unwrap();
     assert_eq!(after.attribute("theirs"), Some("1"));
     is_settled(&connection, &file).await;

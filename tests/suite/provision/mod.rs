@@ -1,10 +1,11 @@
 //! Tables planned from files and applied, on a real HBase.
 
 mod applying;
+mod concurrent;
 mod faults;
 mod planning;
 
-use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Plan, TableFile};
+use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Change, Plan, TableFile};
 use hbase_txn::{Connection, TableName};
 
 use crate::support::table::TestTable;
@@ -23,6 +24,12 @@ pub(crate) fn by_three(table: &TableName, lines: &str) -> TableFile {
 
 async fn plan(connection: &Connection, file: &TableFile) -> Plan {
     Plan::read(connection, file).await.unwrap()
+}
+
+/// Allows all losses of a plan.
+fn allowing_losses(plan: Plan) -> Plan {
+    let losses: Vec<_> = plan.changes().iter().filter_map(Change::loss).collect();
+    losses.into_iter().fold(plan, Plan::allow_data_loss)
 }
 
 async fn apply(connection: &Connection, file: &TableFile) -> Applied {

@@ -4,7 +4,7 @@ use hbase_provision::TableFile;
 use hbase_txn::{PartitionRule, TableDescriptorExt, TableName};
 use serde_json::{Value, json};
 
-use super::{apply, by_three, file, is_settled, plan, told, unmade};
+use super::{allowing_losses, apply, by_three, file, is_settled, plan, told, unmade};
 use crate::support::{
     connect, says,
     table::{TestTable, plain, ruled, unique_name},
@@ -126,7 +126,7 @@ async fn another_rule_replaces_all_of_the_old_one() {
         told.contains(&"- hbase.regionserver.region.split_restriction.delimiter /".to_owned()),
         "{told:?}"
     );
-    plan.allow_data_loss().apply(&connection, &()).await.unwrap();
+    allowing_losses(plan).apply(&connection, &()).await.unwrap();
     let after = connection.admin().descriptor(&table.name).await.unwrap();
     let stale = after.attributes.keys().find(|name| name.ends_with(b"delimiter"));
     assert_eq!(stale, None);
@@ -224,7 +224,7 @@ async fn unwanted_partition_version_is_removed_with_its_family() {
         "{losses:?}"
     );
     assert!(told(&plan).contains(&"- hbase-txn.partition-version true".to_owned()));
-    plan.allow_data_loss().apply(&connection, &()).await.unwrap();
+    allowing_losses(plan).apply(&connection, &()).await.unwrap();
     table.open(&connection).await;
     is_settled(&connection, &with("")).await;
 }

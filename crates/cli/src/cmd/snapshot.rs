@@ -208,6 +208,8 @@ impl Restore {
             self.restore(&admin).await?;
             return Ok(Exit::Done);
         };
+        let regions = admin.regions(&table).await.map_or(0, |regions| regions.len());
+        let admin = admin.with_time_for_regions(regions);
         if admin.state(&table).await? == TableState::Disabled {
             self.restore(&admin).await?;
             return Ok(Exit::Done);

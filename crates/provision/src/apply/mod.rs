@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::{
     audit::{Finding, Name, Severity, of_descriptor},
-    plan::{Found, Goal, Plan, refusal},
+    plan::{Goal, Plan, refusal},
     probe,
+    table_lock::TableLock,
 };
 
 /// The number of attempts to create the table if another client creates it first.
@@ -33,25 +34,10 @@ pub struct Applied {
     pub regions: usize,
     /// Whether the table is disabled, in which case its regions could not be queried.
     pub disabled: bool,
-}
-
-/// Changes the descriptor of an existing table, reads it back, and queries each region: for the
-/// endpoint, if the descriptor names it. If the table already has this descriptor, only queries the
-/// regions.
-///
-/// The descriptor is complete: attributes and families that it does not name are removed. Start
-/// from the result of [`Admin::descriptor`](hbase_client::Admin::descriptor).
-///
-/// # Errors
-///
-/// Returns the errors of [`Plan::read_for`] and [`Plan::apply`].
-pub async fn alter_table(
-    connection: &Connection,
-    wanted: &TableDescriptor,
-    watcher: &dyn ApplyWatcher,
-) -> Result<Applied> {
-    let plan = Plan::read_for(connection, wanted).await?;
-    plan.apply(connection, watcher).await
+    /// Whether other processes of this toolkit were kept from changing the table meanwhile. `false` if
+    /// the user has neither `ADMIN` nor `CREATE` on the table's namespace: one of two changes at the
+    /// same time may then be lost.
+    pub exclusive: bool,
 }
 
 impl Plan {
@@ -59,8 +45,14 @@ impl Plan {
     /// until its regions are reopened. Then reads the table back and queries each region: for the
     /// endpoint, or, in tables for locks and latches, whether it answers.
     ///
-    /// Each step has the connection's operation timeout, which must cover the time for reopening
-    /// all regions.
+    /// HBase replaces the whole descriptor of a table, so that one of two changes at the same time is
+    /// lost. This waits until no other process of this toolkit changes or repairs the table, by a lock in
+    /// the master, and until the master has finished the changes of all clients. Then it plans again, on
+    /// the table as it is, and applies only changes that were planned before. A client without that lock,
+    /// such as HBase's shell, is not excluded from there until the table is read back.
+    ///
+    /// Each step may take the connection's operation timeout, and 100 ms for each region that it opens or
+    /// reopens.
     ///
     /// # Cancel safety
     ///
@@ -75,7 +67,10 @@ impl Plan {
     ///   [`NamespaceNotFound`](ClientErrorKind::NamespaceNotFound) and, for data loss,
     ///   [`InvalidInput`](ClientErrorKind::InvalidInput), if there are
     ///   [`refusals`](Self::refusals);
-    /// - [`Conflict`](ErrorKind::Conflict) if the table was changed after it was planned.
+    /// - [`Conflict`](ErrorKind::Conflict) if the table was changed after it was planned, such that
+    ///   another change would be needed now;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if another process changes the table for
+    ///   longer than the operation timeout.
     ///
     /// After the changes:
     ///
@@ -97,13 +92,18 @@ impl Plan {
         if let Some(error) = refusal::error(self.table(), &self.refusals()) {
             return Err(error);
         }
+        let has_changes = !self.changes().is_empty();
         let mut application = Application {
             connection,
             watcher,
             plan: self,
+            exclusive: true,
             done: Vec::new(),
         };
-        let applied = application.run().await;
+        let applied = match has_changes {
+            true => application.run().await,
+            false => application.prove().await,
+        };
         applied.map_err(|error| application.in_context(error))
     }
 }
@@ -113,22 +113,31 @@ struct Application<'a> {
     connection: &'a Connection,
     watcher: &'a dyn ApplyWatcher,
     plan: Plan,
+    exclusive: bool,
     done: Vec<ApplyStep>,
 }
 
 impl Application<'_> {
     async fn run(&mut self) -> Result<Applied> {
+        let lock = TableLock::acquire(self.connection, self.plan.table()).await?;
+        let applied = lock.keep(self.run_under(&lock)).await;
+        lock.release().await;
+        applied
+    }
+
+    async fn run_under(&mut self, lock: &TableLock) -> Result<Applied> {
+        self.exclusive = lock.is_exclusive();
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.plan.found.clone() else {
+            self.plan.renew(self.connection).await?;
+            if self.plan.found.is_none() {
                 if self.create().await? {
                     return self.prove().await;
                 }
                 // Another process created the table meanwhile, perhaps an earlier, interrupted run.
-                self.plan_again().await?;
                 continue;
-            };
+            }
             if !self.plan.changes().is_empty() {
-                self.modify(&found).await?;
+                self.modify(lock).await?;
             }
             return self.prove().await;
         }
@@ -150,10 +159,10 @@ impl Application<'_> {
             admin.create_namespace(file.name().namespace()).await?;
             self.is_done(ApplyStep::CreateNamespace);
         }
-        let step = ApplyStep::CreateTable {
-            regions: file.split_keys().len() + 1,
-        };
+        let regions = file.split_keys().len() + 1;
+        let step = ApplyStep::CreateTable { regions };
         self.begins(step);
+        let admin = admin.with_time_for_regions(regions);
         match admin.create_table(&self.plan.wanted, file.split_keys()).await {
             Ok(()) => {
                 self.is_done(step);
@@ -164,31 +173,13 @@ impl Application<'_> {
         }
     }
 
-    async fn plan_again(&mut self) -> Result<()> {
-        let Goal::File(file) = &self.plan.goal else {
-            return Ok(());
-        };
-        let plan = Plan::read(self.connection, file).await?;
-        self.plan = match self.plan.data_loss_allowed {
-            true => plan.allow_data_loss(),
-            false => plan,
-        };
-        refusal::error(self.plan.table(), &self.plan.refusals()).map_or(Ok(()), Err)
-    }
-
-    async fn modify(&mut self, found: &Found) -> Result<()> {
-        let admin = self.connection.admin();
-        let now = admin.descriptor(self.plan.table()).await?;
-        if now != found.descriptor {
-            return Err(
-                Error::new(ErrorKind::Conflict, "the table was changed since it was planned")
-                    .with_hint("plan again"),
-            );
-        }
+    async fn modify(&mut self, lock: &TableLock) -> Result<()> {
         let step = ApplyStep::ModifyTable {
             regions: self.plan.reopens(),
         };
         self.begins(step);
+        lock.check().await?;
+        let admin = self.connection.admin().with_time_for_regions(self.plan.reopens());
         admin.modify_table(&self.plan.wanted).await?;
         self.is_done(step);
         Ok(())
@@ -231,6 +222,7 @@ impl Application<'_> {
             changed,
             regions: if disabled { 0 } else { regions.len() },
             disabled,
+            exclusive: self.exclusive,
         })
     }
 
@@ -287,7 +279,7 @@ impl Application<'_> {
         let wanted_so = [Name::SplitsDisabled, Name::MergesDisabled];
         match &self.plan.goal {
             Goal::File(_) => !wanted_so.iter().any(|name| name.text() == finding.finding),
-            Goal::Descriptor(_) => {
+            Goal::Descriptor | Goal::Alteration(_) => {
                 let before = self.plan.found.iter();
                 let mut before = before.flat_map(|found| of_descriptor(&found.descriptor, &found.regions));
                 kind_of(finding) == ClientErrorKind::PartitionCut

@@ -157,7 +157,7 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
     let finding = finding.of_table(name).in_regions(without.to_vec());
     if descriptor.names_multi_row_mutation_endpoint() {
         finding.fixed_by(
-            command::reopen(name),
+            command::of_table("reopen", name),
             "the table names it, so its regions are older than that; or its servers don't load it: first set \
              hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true there, and restart them",
         )

@@ -1,25 +1,21 @@
 //! Problems of latch tables.
 
-use hbase_client::{PartitionRule, TableDescriptor};
+use hbase_client::{TableDescriptor, TableRegion};
 use hbase_txn::latch::LatchTableOptions;
 
-use super::{family::Family, finding::Finding, name::Name};
+use super::{buckets::has_buckets, family::Family, finding::Finding, name::Name};
 use crate::command;
 
-/// Whether a table is for latches: it has only their families, and nothing that transactions need.
-pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+/// Whether a table is for latches: it has their buckets, only their families, and nothing that transactions
+/// need.
+pub(super) fn is_one(descriptor: &TableDescriptor, regions: &[TableRegion]) -> bool {
     let families = [LatchTableOptions::FAMILY, LatchTableOptions::STATE_FAMILY];
     let alone = descriptor.family(LatchTableOptions::FAMILY).is_some()
         && descriptor
             .families
             .iter()
             .all(|family| families.iter().any(|name| family.name == *name));
-    let rule = match PartitionRule::from_descriptor(descriptor) {
-        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
-        Ok(_) => false,
-        Err(_) => true,
-    };
-    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+    alone && has_buckets(descriptor, regions) && !descriptor.names_multi_row_mutation_endpoint()
 }
 
 /// Returns the findings from its descriptor.

@@ -6,6 +6,7 @@ use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableRegion};
 use hbase_txn::lock::{LockName, LockTableOptions};
 
 use super::{
+    buckets::has_buckets,
     family::Family,
     finding::{Finding, Severity},
     name::Name,
@@ -15,15 +16,10 @@ use crate::command;
 /// The default lease of Java clients, in seconds.
 const JAVA_LEASE: u64 = 90;
 
-/// Whether a table is for locks: it has only their family, and nothing that transactions need.
-pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+/// Whether a table is for locks: it has their buckets, only their family, and nothing that transactions need.
+pub(super) fn is_one(descriptor: &TableDescriptor, regions: &[TableRegion]) -> bool {
     let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
-    let rule = match PartitionRule::from_descriptor(descriptor) {
-        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
-        Ok(_) => false,
-        Err(_) => true,
-    };
-    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+    alone && has_buckets(descriptor, regions) && !descriptor.names_multi_row_mutation_endpoint()
 }
 
 /// Returns the findings from its descriptor and its regions.

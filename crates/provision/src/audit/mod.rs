@@ -16,6 +16,7 @@
 //! | `lock_table` `latch_table` | problems of lock tables and latch tables |
 //! | `family` | settings of one family |
 
+mod buckets;
 mod clocks;
 mod cluster;
 mod endpoint;
@@ -36,7 +37,7 @@ mod table;
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, future::join3, stream};
 use hbase_client::{
-    Connection, IntoTableName, ServerName, TableDescriptor, TableName, low_level::AdminCalls,
+    Connection, IntoTableName, ServerName, TableDescriptor, TableName, TableRegion, low_level::AdminCalls,
 };
 use hbase_txn::{ClientErrorKind, Result};
 use tokio::time::Instant;
@@ -73,15 +74,15 @@ pub struct ClusterAudit {
 }
 
 /// Whether a table is for locks or latches, which have no partitions.
-pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor) -> bool {
-    lock_table::is_one(descriptor) || latch_table::is_one(descriptor)
+pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor, regions: &[TableRegion]) -> bool {
+    lock_table::is_one(descriptor, regions) || latch_table::is_one(descriptor, regions)
 }
 
 /// Finds all problems of a table with transactions, locks and latches. Changes nothing.
 ///
-/// A table without the endpoint, and without a rule or with a rule of a single byte, is checked as
-/// a lock table if `D` is its only family, and as a latch table if its families are `C` or `C` and
-/// `S`.
+/// A table without the endpoint, and with a rule of a single byte or, without a rule, the boundaries at each
+/// byte that the Java libraries create, is checked as a lock table if `D` is its only family, and as a latch
+/// table if its families are `C` or `C` and `S`.
 ///
 /// Queries each region for the endpoint, and whether it honours conditions. The findings include
 /// problems of the cluster that concern the table: the master's version, switches, clocks, servers

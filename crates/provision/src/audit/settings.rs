@@ -97,10 +97,7 @@ fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
     let mut without = descriptor.clone();
     without.attributes.remove(attribute.as_bytes());
     let command = match without.replay_window() {
-        Ok(_) => command::alter(
-            &descriptor.name,
-            &["--attribute", &format!("{attribute}=86400"), "--allow-data-loss"],
-        ),
+        Ok(_) => command::alter(&descriptor.name, &["--attribute", &format!("{attribute}=86400")]),
         Err(_) => command::alter(&descriptor.name, &["--record-family"]),
     };
     let finding = Finding::broken(

@@ -44,7 +44,7 @@ impl Found {
     /// Returns the purpose. A table that is neither for locks nor for latches counts as one for
     /// transactions.
     pub(super) fn purpose(&self) -> Purpose {
-        purpose(&self.descriptor)
+        purpose(&self.descriptor, &self.regions)
     }
 
     /// Whether any property of the table shows that it is for this toolkit.
@@ -139,10 +139,10 @@ impl Found {
     }
 }
 
-fn purpose(descriptor: &TableDescriptor) -> Purpose {
-    if lock_table::is_one(descriptor) {
+fn purpose(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Purpose {
+    if lock_table::is_one(descriptor, regions) {
         Purpose::Locks
-    } else if latch_table::is_one(descriptor) {
+    } else if latch_table::is_one(descriptor, regions) {
         Purpose::Latches
     } else {
         Purpose::Transactions
@@ -151,7 +151,7 @@ fn purpose(descriptor: &TableDescriptor) -> Purpose {
 
 /// Returns the findings from a table's descriptor and boundaries, without further calls.
 pub(crate) fn of_descriptor(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
-    match purpose(descriptor) {
+    match purpose(descriptor, regions) {
         Purpose::Locks => {
             let mut findings = lock_table::findings(descriptor, regions);
             findings.extend(settings::feature_unknown(descriptor));

@@ -111,6 +111,22 @@ impl Change {
         }
     }
 
+    /// Returns the name of the loss, for [`Plan::allow_data_loss`](crate::Plan::allow_data_loss), if the
+    /// change [loses](Self::loses) data: `TABLE:FAMILY` for a family that is dropped,
+    /// `TABLE:FAMILY:ATTRIBUTE` for an attribute of a family, `TABLE::ATTRIBUTE` for one of the table, and
+    /// `TABLE::rule` for the partition rule.
+    #[must_use]
+    pub fn loss(&self) -> Option<String> {
+        self.loses.as_ref()?;
+        let table = &self.table;
+        let family = self.family.as_deref().unwrap_or_default();
+        Some(match (self.change, &self.name) {
+            (ChangeKind::SetRule, _) => format!("{table}::rule"),
+            (_, Some(name)) => format!("{table}:{family}:{name}"),
+            (_, None) => format!("{table}:{family}"),
+        })
+    }
+
     /// Returns `+` for an addition, `-` for a removal, `~` for a change.
     #[must_use]
     pub fn sign(&self) -> char {

@@ -70,7 +70,7 @@ fn export(found: &Found) -> Result<ExportedTable> {
         None => TableKind::Latches,
     };
     // A table for transactions may look like one for locks.
-    let kinds = match is_for_locks_or_latches(table) {
+    let kinds = match is_for_locks_or_latches(table, &found.regions) {
         true => vec![bucketed, TableKind::Transactions],
         false => vec![TableKind::Transactions],
     };

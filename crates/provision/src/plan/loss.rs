@@ -1,22 +1,26 @@
-//! Data loss by a change: of cells, or of the guarantees of records and locks.
+//! Data loss by a change: of cells, of copies of them, or of the guarantees of transactions, records and
+//! locks.
 
-use hbase_client::TableDescriptor;
+use hbase_client::{PartitionRule, TableDescriptor};
 use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
 
 use super::change::{Change, ChangeKind};
-use crate::attribute::{Of, seconds};
+use crate::attribute::{Of, RULE_ATTRIBUTES, names_endpoint, seconds};
 
 /// Describes the data that a change of an existing table loses. `found` is the table before the
-/// change.
-pub(super) fn of(change: &Change, found: &TableDescriptor) -> Option<String> {
+/// change, `wanted` after it.
+pub(super) fn of(change: &Change, found: &TableDescriptor, wanted: &TableDescriptor) -> Option<String> {
     match change.change {
         ChangeKind::DropFamily => Some(of_family(change.family.as_deref().unwrap_or_default())),
         ChangeKind::SetFamilyAttribute => of_family_attribute(change),
         ChangeKind::SetRule => of_rule(change, found),
-        ChangeKind::SetAttribute | ChangeKind::RemoveAttribute => of_attribute(change, found),
+        ChangeKind::SetAttribute | ChangeKind::RemoveAttribute => of_attribute(change, found, wanted),
         _ => None,
     }
 }
+
+/// The default of HDFS (`dfs.replication`).
+const HDFS_COPIES: u64 = 3;
 
 fn of_family(family: &str) -> String {
     let what = match family {
@@ -46,6 +50,8 @@ fn of_family_attribute(change: &Change) -> Option<String> {
         "MIN_VERSIONS" => "expired versions beyond that are dropped",
         "TTL" => "older cells vanish",
         "KEEP_DELETED_CELLS" => "deleted cells are dropped",
+        "REPLICATION_SCOPE" => "later writes are missing in the clusters of peers",
+        "DFS_REPLICATION" => "new files have fewer copies in HDFS",
         _ => return None,
     };
     let rank = |value: &str| match name {
@@ -54,6 +60,11 @@ fn of_family_attribute(change: &Change) -> Option<String> {
             .position(|kept| *kept == value)
             .map(|rank| rank as u64),
         "TTL" => seconds(value),
+        // 0 is the number of the file system.
+        "DFS_REPLICATION" => value
+            .parse()
+            .ok()
+            .map(|copies| if copies == 0 { HDFS_COPIES } else { copies }),
         _ => value.parse().ok(),
     };
     // A value that HBase can't parse counts as the worst case: a loss.
@@ -77,8 +88,24 @@ fn of_rule(change: &Change, found: &TableDescriptor) -> Option<String> {
     })
 }
 
-fn of_attribute(change: &Change, found: &TableDescriptor) -> Option<String> {
+fn of_attribute(change: &Change, found: &TableDescriptor, wanted: &TableDescriptor) -> Option<String> {
     let name = change.name.as_deref()?;
+    let has_rule = |table| PartitionRule::from_descriptor(table).is_ok();
+    if (RULE_ATTRIBUTES.contains(&name) || name == "SPLIT_POLICY") && has_rule(found) && !has_rule(wanted) {
+        return Some(
+            "the table has no partition rule any more; HBase may split partitions, and transactions are refused"
+                .to_owned(),
+        );
+    }
+    if let Some(from) = &change.from
+        && name.to_ascii_lowercase().starts_with("coprocessor$")
+    {
+        return match names_endpoint(name, from) {
+            true if wanted.names_multi_row_mutation_endpoint() => None,
+            true => Some("transactions on the table fail".to_owned()),
+            false => Some("the coprocessor no longer sees what is written and read".to_owned()),
+        };
+    }
     if name == LockTableOptions::COMPANION {
         return Some(
             "clients that have the table open lock by the old way, so that a lock may be held twice; end them first"

@@ -7,7 +7,7 @@ use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
 use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
 
 use crate::{
-    attribute::{Of, RULE_ATTRIBUTES, names_endpoint},
+    attribute::{Of, RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy, names_endpoint},
     file::TableFile,
 };
 
@@ -18,11 +18,12 @@ pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescript
     wanted.attributes = found.attributes.clone();
     wanted.configuration = found.configuration.clone();
     wanted.attributes.retain(|name, _| !is_over(name, file));
+    let keeps_policy = keeps_split_policy(found, file);
     for (name, value) in &file.stated.attributes {
-        if name == "SPLIT_POLICY" && has_split_policy_of_its_own(found, file) {
-            continue;
+        let of_policy = std::str::from_utf8(name).is_ok_and(is_of_split_policy);
+        if !(keeps_policy && of_policy) {
+            set(&mut wanted.attributes, Of::Table, name, value);
         }
-        set(&mut wanted.attributes, Of::Table, name, value);
     }
     for stated in &file.stated.families {
         let mut family = found
@@ -47,13 +48,10 @@ fn is_over(name: &Bytes, file: &TableFile) -> bool {
     stands_for && !file.stated.attributes.contains_key(name)
 }
 
-/// Whether the table has a split policy other than HBase's prefix policies, and the file sets only
-/// a prefix policy. The split restriction alone keeps prefixes together.
-fn has_split_policy_of_its_own(found: &TableDescriptor, file: &TableFile) -> bool {
-    let of_prefixes = |policy: &str| policy.ends_with("KeyPrefixRegionSplitPolicy");
-    let stated = file.stated.attribute("SPLIT_POLICY");
-    let found = found.attribute("SPLIT_POLICY");
-    stated.is_some_and(of_prefixes) && found.is_some_and(|policy| !of_prefixes(policy))
+/// Whether the table keeps its split policy, or the site's: the file states no other one than that of its
+/// rule, and the split restriction alone keeps partitions whole.
+fn keeps_split_policy(found: &TableDescriptor, file: &TableFile) -> bool {
+    has_prefix_split_policy(&file.stated) && !has_prefix_split_policy(found)
 }
 
 fn set(attributes: &mut BTreeMap<Bytes, Bytes>, of: Of, name: &Bytes, value: &Bytes) {
@@ -70,7 +68,7 @@ pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<Strin
     let mut left = Vec::new();
     for (name, value) in &found.attributes {
         let stated = match name == "SPLIT_POLICY" {
-            true => !has_split_policy_of_its_own(found, file),
+            true => !keeps_split_policy(found, file),
             false => file.stated.attributes.contains_key(name),
         };
         let (shown, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());

@@ -22,14 +22,16 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
+    BytesBinary, Connection, IntoTableName, PartitionRule, TableDescriptor, TableName, TableRegion,
+    TableState,
 };
-use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, TableDescriptorExt};
 
 pub use change::{Change, ChangeKind, PlanNote, Refusal};
 pub use export::{ExportedTable, export_table};
 
 use super::{
+    alteration::TableAlteration,
     audit::is_for_locks_or_latches,
     file::{TableFile, TableKind},
 };
@@ -69,7 +71,7 @@ pub struct Plan {
     changes: Vec<Change>,
     refusals: Vec<Refusal>,
     notes: Vec<PlanNote>,
-    pub(super) data_loss_allowed: bool,
+    allowed_losses: BTreeSet<String>,
 }
 
 /// The target of a plan.
@@ -77,8 +79,10 @@ pub struct Plan {
 pub(super) enum Goal {
     /// A table as described by a file.
     File(TableFile),
-    /// An existing table with another descriptor.
-    Descriptor(TableDescriptor),
+    /// An existing table with another, complete descriptor.
+    Descriptor,
+    /// An existing table with changes of single settings.
+    Alteration(Box<TableAlteration>),
 }
 
 /// An existing table.
@@ -121,11 +125,55 @@ impl Plan {
     /// does not answer.
     pub async fn read_for(connection: &Connection, wanted: &TableDescriptor) -> Result<Self> {
         wanted.check().map_err(|error| error.at_table(&wanted.name))?;
-        let found = look(connection, &wanted.name).await?;
-        let found = found.ok_or_else(|| {
-            Error::new(ClientErrorKind::TableNotFound, "no such table").at_table(&wanted.name)
-        })?;
+        let found = look_at_existing(connection, &wanted.name).await?;
         Ok(Self::to_descriptor(wanted, found))
+    }
+
+    /// Reads an existing table and plans changes of single settings. [`apply`](Self::apply) computes them
+    /// again on the table as it is then, so that changes of others are kept.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`read_for`](Self::read_for), and
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if an attribute is set on a family that the table
+    /// does not have.
+    pub async fn read_alteration(
+        connection: &Connection,
+        table: impl IntoTableName,
+        alteration: &TableAlteration,
+    ) -> Result<Self> {
+        let found = look_at_existing(connection, &table.into_table_name()?).await?;
+        let wanted = alteration.of(&found.descriptor)?;
+        wanted.check().map_err(|error| error.at_table(&wanted.name))?;
+        Ok(Self {
+            goal: Goal::Alteration(Box::new(alteration.clone())),
+            ..Self::to_descriptor(&wanted, found)
+        })
+    }
+
+    /// Plans again for the table as it is now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a change is refused, or was not planned before.
+    pub(super) async fn renew(&mut self, connection: &Connection) -> Result<()> {
+        let mut now = match &self.goal {
+            Goal::File(file) => Self::read(connection, file).await?,
+            Goal::Descriptor => Self::read_for(connection, &self.wanted).await?,
+            Goal::Alteration(alteration) => {
+                Self::read_alteration(connection, &self.wanted.name, alteration).await?
+            }
+        };
+        if let Some(other) = now.changes.iter().find(|change| !self.changes.contains(change)) {
+            let what = format!(
+                "the table was changed since it was planned, and another change is needed now: {} {other}",
+                other.sign()
+            );
+            return Err(Error::new(ErrorKind::Conflict, what).with_hint("plan again"));
+        }
+        now.allowed_losses = std::mem::take(&mut self.allowed_losses);
+        *self = now;
+        refusal::error(self.table(), &self.refusals()).map_or(Ok(()), Err)
     }
 
     fn to_file(file: &TableFile, found: Option<Found>, namespace_exists: bool) -> Self {
@@ -136,7 +184,7 @@ impl Plan {
             changes: Vec::new(),
             refusals: Vec::new(),
             notes: Vec::new(),
-            data_loss_allowed: false,
+            allowed_losses: BTreeSet::new(),
         };
         match &plan.found {
             Some(found) => {
@@ -169,15 +217,15 @@ impl Plan {
         let changes = with_losses(&found.descriptor, wanted);
         let new_rule = changes.iter().any(|change| change.change == ChangeKind::SetRule);
         let rule = PartitionRule::from_descriptor(wanted).ok();
-        let rule = rule.filter(|_| new_rule && !is_for_locks_or_latches(wanted));
+        let rule = rule.filter(|_| new_rule && !is_for_locks_or_latches(wanted, &found.regions));
         Self {
-            goal: Goal::Descriptor(wanted.clone()),
+            goal: Goal::Descriptor,
             wanted: wanted.clone(),
             refusals: refusal::boundaries(wanted, rule.as_ref(), &found.regions),
             notes: note_of_state(&wanted.name, found.state).into_iter().collect(),
             found: Some(found),
             changes,
-            data_loss_allowed: false,
+            allowed_losses: BTreeSet::new(),
         }
     }
 
@@ -191,10 +239,10 @@ impl Plan {
         }
     }
 
-    /// Allows changes that lose data.
+    /// Allows a change that loses data, by its [name](Change::loss).
     #[must_use]
-    pub fn allow_data_loss(mut self) -> Self {
-        self.data_loss_allowed = true;
+    pub fn allow_data_loss(mut self, loss: impl Into<String>) -> Self {
+        self.allowed_losses.insert(loss.into());
         self
     }
 
@@ -213,8 +261,10 @@ impl Plan {
     /// Returns the reasons why the plan can't be applied; empty if it can be applied.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
-        let losses = self.changes.iter().filter(|_| !self.data_loss_allowed);
-        let losses = losses.filter_map(refusal::data_loss);
+        let losses = self.changes.iter().filter_map(|change| {
+            let loss = change.loss()?;
+            (!self.allowed_losses.contains(&loss)).then(|| refusal::data_loss(change, &loss))
+        });
         let placed = |refusal| Refusal {
             file: self.place().map(str::to_owned),
             ..refusal
@@ -226,7 +276,7 @@ impl Plan {
     pub(super) fn place(&self) -> Option<&str> {
         match &self.goal {
             Goal::File(file) => Some(file.place()),
-            Goal::Descriptor(_) => None,
+            Goal::Descriptor | Goal::Alteration(_) => None,
         }
     }
 
@@ -252,7 +302,7 @@ impl Plan {
     pub(super) fn needs_endpoint(&self) -> bool {
         match &self.goal {
             Goal::File(file) => file.kind == TableKind::Transactions,
-            Goal::Descriptor(wanted) => wanted.names_multi_row_mutation_endpoint(),
+            Goal::Descriptor | Goal::Alteration(_) => self.wanted.names_multi_row_mutation_endpoint(),
         }
     }
 
@@ -290,10 +340,15 @@ async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found
     }
 }
 
+async fn look_at_existing(connection: &Connection, table: &TableName) -> Result<Found> {
+    let found = look(connection, table).await?;
+    found.ok_or_else(|| Error::new(ClientErrorKind::TableNotFound, "no such table").at_table(table))
+}
+
 fn with_losses(found: &TableDescriptor, wanted: &TableDescriptor) -> Vec<Change> {
     let mut changes = difference::difference(found, wanted);
     for change in &mut changes {
-        change.loses = loss::of(change, found);
+        change.loses = loss::of(change, found, wanted);
     }
     changes
 }

@@ -51,18 +51,17 @@ pub(super) fn namespace_missing(table: &TableName) -> Refusal {
     }
 }
 
-/// The refusal of a change that loses data.
-pub(super) fn data_loss(change: &Change) -> Option<Refusal> {
-    change.loses.as_ref()?;
-    Some(Refusal {
+/// The refusal of a change that loses data, by the name of the loss.
+pub(super) fn data_loss(change: &Change, loss: &str) -> Refusal {
+    Refusal {
         table: change.table.clone(),
         file: None,
         refused: "data-loss",
         boundary: None,
         partition: None,
         what: format!("{} {change}", change.sign()),
-        fix: "it is done only with --allow-data-loss".to_owned(),
-    })
+        fix: format!("it is done only with {}", command::allow_data_loss(loss)),
+    }
 }
 
 /// The error of applying a plan with refusals.
@@ -79,7 +78,7 @@ pub(crate) fn error(table: &TableName, refusals: &[Refusal]) -> Option<Error> {
         ),
         _ => (
             ClientErrorKind::InvalidInput,
-            "allow it with Plan::allow_data_loss",
+            "allow each loss by its name, with Plan::allow_data_loss",
         ),
     };
     let whats: Vec<_> = refusals.iter().map(|refusal| refusal.what.as_str()).collect();

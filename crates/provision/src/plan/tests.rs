@@ -100,7 +100,20 @@ fn lost_families_are_reported(
         None => assert_eq!(change.loses, None),
     }
     assert_eq!(plan.refusals().len(), usize::from(loses.is_some()));
-    assert_eq!(plan.allow_data_loss().refusals(), []);
+    let losses: Vec<_> = plan.changes().iter().filter_map(Change::loss).collect();
+    assert!(
+        losses.iter().all(|loss| *loss == format!("orders:f:{attribute}")),
+        "{losses:?}"
+    );
+    let of_another = plan
+        .clone()
+        .allow_data_loss("orders:g")
+        .allow_data_loss(format!("orders2:f:{attribute}"));
+    assert_eq!(of_another.refusals().len(), losses.len());
+    assert_eq!(
+        losses.into_iter().fold(plan, Plan::allow_data_loss).refusals(),
+        []
+    );
 }
 
 #[rstest]

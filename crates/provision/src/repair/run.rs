@@ -15,7 +15,10 @@ use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
 use tokio::time::Instant;
 
 use super::plan::{self, RepairStep};
-use crate::giant::{GiantRegion, RegionLoads, by_region, giants};
+use crate::{
+    giant::{GiantRegion, RegionLoads, by_region, giants},
+    table_lock::TableLock,
+};
 
 /// The default limit of a step. A server releases the files that a merge or a split left behind two
 /// minutes after a compaction.
@@ -71,6 +74,25 @@ pub struct Repaired {
     pub rejoined: usize,
     /// The number of splits, of merged regions and of others.
     pub splits: usize,
+}
+
+impl Repaired {
+    /// Adds the completed steps to the error of the step after them.
+    fn before(self, error: Error) -> Error {
+        if self == Self::default() {
+            return error;
+        }
+        let what = format!(
+            "{} partitions are rejoined, {} regions were split; then it failed",
+            self.rejoined, self.splits
+        );
+        let hint = error.hint().map(str::to_owned);
+        let outer = Error::new(error.kind(), what)
+            .with_effect(error.effect())
+            .with_retryable(error.is_retryable())
+            .with_hint(hint.unwrap_or_else(|| "repair it again for the remaining steps".to_owned()));
+        outer.with_source(error)
+    }
 }
 
 impl Repair {
@@ -171,7 +193,8 @@ impl Repair {
         Ok(())
     }
 
-    /// Repairs the table, and calls `begin` before each step. After an interruption, run it again
+    /// Repairs the table, and calls `begin` before each step. Waits within the operation timeout until no
+    /// other process of this toolkit changes or repairs the table. After an interruption, run it again
     /// for the remaining steps. A region that was merged, but not yet split again, stays merged,
     /// which is harmless.
     ///
@@ -181,51 +204,60 @@ impl Repair {
     /// [`SwitchedOff`](ClientErrorKind::SwitchedOff) if splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
     /// again and again meanwhile, or the last refusal of the master if a step exceeds its limit. Completed
     /// steps stay in effect.
-    pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
+    pub async fn run(&self, begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
         let in_context = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
+        let mut repaired = Repaired::default();
+        let lock = TableLock::acquire(&self.connection, &self.table)
+            .await
+            .map_err(in_context)?;
+        let ended = lock.keep(self.run_steps(&lock, begin, &mut repaired)).await;
+        lock.release().await;
+        match ended {
+            Ok(()) => Ok(repaired),
+            Err(error) => Err(in_context(repaired.before(error))),
+        }
+    }
+
+    async fn run_steps(
+        &self,
+        lock: &TableLock,
+        mut begin: impl FnMut(&RepairStep),
+        repaired: &mut Repaired,
+    ) -> Result<()> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
-        let rule = self.rule_of(&descriptor).map_err(in_context)?;
-        let mut repaired = Repaired::default();
+        let rule = self.rule_of(&descriptor)?;
         let mut rejoined = BTreeMap::new();
         let loads = loop {
             let deadline = Instant::now() + self.connection.config().operation_timeout();
-            let loads = self.loads(deadline).await.map_err(in_context)?;
-            let cuts = self.cuts(&rule, &loads).await.map_err(in_context)?;
-            self.check(&cuts).map_err(in_context)?;
+            let loads = self.loads(deadline).await?;
+            let cuts = self.cuts(&rule, &loads).await?;
+            self.check(&cuts)?;
             let Some(step) = cuts.into_iter().next() else {
                 break loads;
             };
-            self.refuse_if_switched_off(&descriptor)
-                .await
-                .map_err(in_context)?;
+            self.refuse_if_switched_off(&descriptor).await?;
+            lock.check().await?;
             if let RepairStep::Rejoin { partition, .. } = &step {
                 let times = rejoined.entry(partition.clone()).or_insert(0_u32);
                 if *times == TIMES {
-                    return Err(in_context(split_again(partition)));
+                    return Err(split_again(partition));
                 }
                 *times += 1;
             }
             begin(&step);
-            self.rejoin(&rule, &step, &loads, &mut repaired)
-                .await
-                .map_err(in_context)?;
+            self.rejoin(&rule, &step, &loads, repaired).await?;
         };
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        for step in self
-            .giants(&descriptor, &rule, &loads, deadline)
-            .await
-            .map_err(in_context)?
-        {
-            self.refuse_if_switched_off(&descriptor)
-                .await
-                .map_err(in_context)?;
+        for step in self.giants(&descriptor, &rule, &loads, deadline).await? {
+            self.refuse_if_switched_off(&descriptor).await?;
+            lock.check().await?;
             begin(&step);
             if let RepairStep::SplitOff { at, .. } = &step {
-                repaired.splits += usize::from(self.split(at).await.map_err(in_context)?);
+                repaired.splits += usize::from(self.split(at).await?);
             }
         }
-        Ok(repaired)
+        Ok(())
     }
 
     async fn cuts(&self, rule: &PartitionRule, loads: &RegionLoads) -> Result<Vec<RepairStep>> {
@@ -422,8 +454,9 @@ impl Attempts {
         if final_word {
             return Err(refusal);
         }
-        tracing::debug!(table = %repair.table, error = %refusal, "the master refuses; compacting, and trying again");
-        for region in regions {
+        let by_files = is_about_files(&refusal);
+        tracing::debug!(table = %repair.table, error = %refusal, by_files, "the master refuses; trying again");
+        for region in regions.iter().filter(|_| by_files) {
             if !self.compacted.insert(region.name.clone()) {
                 continue;
             }
@@ -439,6 +472,14 @@ impl Attempts {
             false => Err(refusal),
         }
     }
+}
+
+/// Whether the master refused because regions still refer to files of their parents, which a compaction
+/// rewrites (`MergeTableRegionsProcedure`, `SplitTableRegionProcedure`). Other refusals pass by themselves.
+fn is_about_files(refusal: &Error) -> bool {
+    let about = ["mergeable", "splittable", "merge qualifier"];
+    let remote = refusal.remote();
+    remote.is_some_and(|remote| about.iter().any(|words| remote.message.contains(words)))
 }
 
 /// Whether the master refused because the region begins with the row already.

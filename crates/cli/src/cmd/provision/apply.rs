@@ -7,7 +7,7 @@ use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Plan};
 use hbase_txn::{Connection, TableName};
 use serde::Serialize;
 
-use super::files;
+use super::{files, show};
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -17,14 +17,13 @@ use crate::{
 
 /// Create and change tables as table files describe them
 ///
-/// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then creates
-/// tables, or changes them, for which HBase reopens their regions, all at once unless
+/// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then prints the
+/// changes of each table, and creates it, or changes it, for which HBase reopens their regions, all at once unless
 /// `hbase.reopen.table.regions.progressive.batch.size.max` is set; reads them back; and queries the
 /// endpoint of each region. Prints each step. After an interruption, run it again for the remaining
 /// steps; it reports if nothing is left.
 ///
-/// Each step may take --timeout, which must allow for reopening all regions of a table. Exit
-/// status: 0 all tables are as planned and verified, 1 a change is refused or failed, or can't be
+/// Each step may take --timeout, and 100 ms for each region that it opens or reopens. Exit status: 0 all tables are as planned and verified, 1 a change is refused or failed, or can't be
 /// verified because the table is disabled, 2 a file is not a table file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
@@ -32,16 +31,17 @@ pub(crate) struct Apply {
     /// Table files; - for stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Also make changes that lose data: families dropped, versions or TTL lowered
-    #[arg(long)]
-    allow_data_loss: bool,
+    /// Also make this change, which loses data, as its refusal names it: TABLE:FAMILY for a dropped family,
+    /// TABLE:FAMILY:ATTRIBUTE for a lowered setting; may be repeated
+    #[arg(long, value_name = "LOSS")]
+    allow_data_loss: Vec<String>,
 }
 
 impl Apply {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
-        let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
+        let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
         apply(global, &connection, plans).await
     }
 }
@@ -63,6 +63,9 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
     let mut plans = plans.into_iter();
     while let Some(plan) = plans.next() {
         let table = plan.table().clone();
+        if !plan.changes().is_empty() {
+            show::plan(&plan, global.output)?;
+        }
         let reporter = Reporter::new(global.output);
         let applied = plan.apply(connection, &reporter).await;
         let printed = reporter.finish();
@@ -85,6 +88,12 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
 
 /// Prints the result of a table's application.
 fn print_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
+    if applied.changed && !applied.exclusive {
+        output::complain(&format!(
+            "hbase-txn: {table}: a change of another process at the same time may be lost: the user has neither ADMIN nor \
+             CREATE on the namespace, which the lock on changes needs"
+        ));
+    }
     if applied.disabled {
         output::complain(&format!(
             "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \

@@ -72,15 +72,12 @@ async fn whole_stdin() -> Result<Vec<u8>, Failure> {
 pub(super) async fn planned(
     connection: &Connection,
     files: &[TableFile],
-    allow_data_loss: bool,
+    allowed_losses: &[String],
 ) -> Result<Vec<Plan>, Failure> {
     let mut plans = Vec::new();
     for file in files {
         let plan = Plan::read(connection, file).await?;
-        plans.push(match allow_data_loss {
-            true => plan.allow_data_loss(),
-            false => plan,
-        });
+        plans.push(allowed_losses.iter().fold(plan, Plan::allow_data_loss));
     }
     Ok(plans)
 }

@@ -26,9 +26,9 @@ pub(crate) struct Plan {
     /// Table files; - for stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Plan for an apply that may lose data: families dropped, versions or TTL lowered
-    #[arg(long)]
-    allow_data_loss: bool,
+    /// Plan for an apply with this permission to lose data, as a refusal names it; may be repeated
+    #[arg(long, value_name = "LOSS")]
+    allow_data_loss: Vec<String>,
     /// Exit with 2 if there are changes
     #[arg(long)]
     detailed_exitcode: bool,
@@ -45,7 +45,7 @@ impl Plan {
     async fn print(&self, global: &Global) -> Outcome {
         let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
-        let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
+        let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
         for plan in &plans {
             show::plan(plan, global.output)?;
         }

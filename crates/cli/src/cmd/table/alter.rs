@@ -18,7 +18,8 @@ use crate::{
 /// HBase reopens all regions of the table at once, unless its master has
 /// `hbase.reopen.table.regions.progressive.batch.size.max` (2.6 and later): calls to a region wait until
 /// it is open again. A rule that contradicts region boundaries is refused; a change that loses data is
-/// refused without --allow-data-loss. In JSON each change is an object, as printed by `provision apply`.
+/// refused unless --allow-data-loss names it. Other processes of hbase-txn that change the table wait; their
+/// changes are kept. In JSON each change is an object, as printed by `provision apply`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
 pub(crate) struct Alter {
@@ -53,9 +54,10 @@ pub(crate) struct Alter {
     /// Set an attribute of a family; may be repeated
     #[arg(long, value_name = "F:KEY=VALUE", value_parser = values::cell)]
     family_attribute: Vec<values::CellValue>,
-    /// Also make changes that lose data
-    #[arg(long)]
-    allow_data_loss: bool,
+    /// Also make this change, which loses data, as its refusal names it: TABLE:FAMILY:ATTRIBUTE for a
+    /// lowered setting; may be repeated
+    #[arg(long, value_name = "LOSS")]
+    allow_data_loss: Vec<String>,
 }
 
 impl Alter {
@@ -67,12 +69,8 @@ impl Alter {
             ));
         }
         let connection = global.connect().await?;
-        let found = connection.admin().descriptor(&self.name).await?;
-        let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
-        let plan = match self.allow_data_loss {
-            true => plan.allow_data_loss(),
-            false => plan,
-        };
+        let plan = Plan::read_alteration(&connection, &self.name, &alteration).await?;
+        let plan = self.allow_data_loss.iter().fold(plan, Plan::allow_data_loss);
         provision::apply(global, &connection, vec![plan]).await
     }
 

@@ -8,7 +8,8 @@ use crate::{cmd::confirm::confirm, exit::Outcome, global::Global};
 
 /// Disable a table and delete it, with all its rows
 ///
-/// On a terminal, the command first asks for the table's name. Elsewhere it requires --yes.
+/// On a terminal, the command first asks for the table's name. Elsewhere it requires --yes. It may take
+/// --timeout, and 100 ms for each region.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table drop orders --yes")]
 pub(crate) struct Drop {
@@ -22,7 +23,8 @@ pub(crate) struct Drop {
 /// Delete all rows of a table
 ///
 /// The table is disabled meanwhile. Its descriptor and its region boundaries stay. On a terminal, the
-/// command first asks for the table's name. Elsewhere it requires --yes.
+/// command first asks for the table's name. Elsewhere it requires --yes. It may take --timeout, and 100 ms for
+/// each region.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table truncate orders --yes")]
 pub(crate) struct Truncate {
@@ -41,7 +43,8 @@ impl Drop {
         let table = self.name.to_string();
         let consequence = format!("This deletes table {table} and all its rows.");
         confirm(self.yes, &table, &consequence)?;
-        global.connect().await?.admin().delete_table(&self.name).await?;
+        let admin = global.connect_for(&self.name).await?;
+        admin.delete_table(&self.name).await?;
         print_done(global, &self.name, "dropped", ("dropped", true))
     }
 }
@@ -51,7 +54,7 @@ impl Truncate {
         let table = self.name.to_string();
         let consequence = format!("This deletes all rows of table {table}.");
         confirm(self.yes, &table, &consequence)?;
-        let admin = global.connect().await?.admin();
+        let admin = global.connect_for(&self.name).await?;
         admin.truncate_table(&self.name, !self.drop_splits).await?;
         print_done(global, &self.name, "truncated", ("truncated", true))
     }

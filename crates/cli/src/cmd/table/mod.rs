@@ -35,6 +35,7 @@ mod rule;
 mod skew;
 
 use clap::{Args, Subcommand};
+use hbase_provision::reopen_table;
 use hbase_txn::TableName;
 
 use self::done::print_done;
@@ -58,6 +59,7 @@ enum Action {
     Skew(skew::Skew),
     Enable(Enable),
     Disable(Disable),
+    Reopen(Reopen),
     List(list::List),
     Count(count::Count),
     Truncate(drop::Truncate),
@@ -71,6 +73,8 @@ enum Action {
 }
 
 /// Enable a disabled table
+///
+/// It may take --timeout, and 100 ms for each region.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table enable orders")]
 struct Enable {
@@ -79,9 +83,23 @@ struct Enable {
 }
 
 /// Disable a table, so that no client can use it until it is enabled
+///
+/// It may take --timeout, and 100 ms for each region.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table disable orders")]
 struct Disable {
+    /// Table, with its namespace if it has one
+    name: TableName,
+}
+
+/// Close and open all regions of a table, so that they load its coprocessors again
+///
+/// The table stays enabled: calls to a region wait until it is open. HBase reopens all regions at once,
+/// unless its master has `hbase.reopen.table.regions.progressive.batch.size.max` (2.6 and later). It may take
+/// --timeout, and 100 ms for each region.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table reopen orders")]
+struct Reopen {
     /// Table, with its namespace if it has one
     name: TableName,
 }
@@ -98,6 +116,7 @@ impl Table {
             Action::Skew(skew) => skew.run(global).await,
             Action::Enable(enable) => enable.run(global).await,
             Action::Disable(disable) => disable.run(global).await,
+            Action::Reopen(reopen) => reopen.run(global).await,
             Action::List(list) => list.run(global).await,
             Action::Count(count) => count.run(global).await,
             Action::Truncate(truncate) => truncate.run(global).await,
@@ -114,14 +133,23 @@ impl Table {
 
 impl Enable {
     async fn run(self, global: &Global) -> Outcome {
-        global.connect().await?.admin().enable_table(&self.name).await?;
+        let admin = global.connect_for(&self.name).await?;
+        admin.enable_table(&self.name).await?;
         print_done(global, &self.name, "enabled", ("enabled", true))
+    }
+}
+
+impl Reopen {
+    async fn run(self, global: &Global) -> Outcome {
+        reopen_table(&global.connect().await?, &self.name).await?;
+        print_done(global, &self.name, "reopened", ("reopened", true))
     }
 }
 
 impl Disable {
     async fn run(self, global: &Global) -> Outcome {
-        global.connect().await?.admin().disable_table(&self.name).await?;
+        let admin = global.connect_for(&self.name).await?;
+        admin.disable_table(&self.name).await?;
         print_done(global, &self.name, "disabled", ("enabled", false))
     }
 }

@@ -146,17 +146,9 @@ impl Repair {
         if !steps.is_empty() {
             confirm(self.yes, &self.name.to_string(), &summary(&self.name, &steps))?;
         }
-        let progress = Progress::on_a_terminal();
-        let repaired = repair
-            .run(|step| {
-                if let Some(progress) = &progress {
-                    progress.step(&step.to_string());
-                }
-            })
-            .await;
-        if let Some(progress) = &progress {
-            progress.finish();
-        }
+        let progress = Progress::new();
+        let repaired = repair.run(|step| progress.step(&step.to_string())).await;
+        progress.finish();
         let repaired = repaired.map_err(with_options)?;
         match global.output {
             Format::Json => output::json(&Done {

@@ -1,0 +1,64 @@
+//! The 256 buckets of tables for locks and latches, by which such a table is recognised.
+
+use hbase_client::{PartitionRule, TableDescriptor, TableRegion};
+
+/// Whether a table has the buckets of tables for locks and latches: by its rule of one byte, which this
+/// toolkit sets, or by the boundaries at each byte that the Java libraries create. Families of these names
+/// show nothing by themselves.
+pub(super) fn has_buckets(descriptor: &TableDescriptor, regions: &[TableRegion]) -> bool {
+    match PartitionRule::from_descriptor(descriptor) {
+        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
+        Ok(PartitionRule::Delimiter(_)) => false,
+        Err(_) => {
+            let mut starts = regions.iter().map(|region| &region.region.start_key[..]);
+            // No other table is likely to have a boundary there: the first region has no row.
+            let by_bytes = starts.clone().all(|start| start.len() <= 1);
+            by_bytes && starts.any(|start| start == [0])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hbase_client::RegionInfo;
+
+    use super::*;
+
+    fn is_recognised(descriptor: &TableDescriptor, starts: &[&'static [u8]]) -> bool {
+        let regions: Vec<_> = starts
+            .iter()
+            .map(|start| TableRegion {
+                region: RegionInfo {
+                    table: descriptor.name.clone(),
+                    start_key: Bytes::from_static(start),
+                    ..RegionInfo::meta()
+                },
+                server: None,
+            })
+            .collect();
+        has_buckets(descriptor, &regions)
+    }
+
+    #[test]
+    fn buckets_are_a_rule_or_boundaries_and_no_family() {
+        let plain = TableDescriptor::new("t").unwrap();
+        let with = |rule: PartitionRule| plain.clone().with_partition_rule(&rule);
+        assert!(is_recognised(
+            &with(PartitionRule::prefix_length(1).unwrap()),
+            &[b""]
+        ));
+        assert!(!is_recognised(
+            &with(PartitionRule::prefix_length(2).unwrap()),
+            &[b"", b"\0"]
+        ));
+        assert!(!is_recognised(
+            &with(PartitionRule::delimiter("/").unwrap()),
+            &[b"", b"\0"]
+        ));
+        assert!(is_recognised(&plain, &[b"", b"\0", b"\x01", b"\xff"]));
+        assert!(!is_recognised(&plain, &[b""]));
+        assert!(!is_recognised(&plain, &[b"", b"4", b"8"]));
+        assert!(!is_recognised(&plain, &[b"", b"\0", b"\0\x01"]));
+    }
+}
