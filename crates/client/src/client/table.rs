@@ -123,9 +123,10 @@ impl Table {
 
     /// Requests that cells include [their time of expiry](crate::Cell::expires_at): cells of gets
     /// and scans, and those that an increment or append returns and that inherit a TTL. An
-    /// increment with a TTL that creates a cell returns it without the time: read the cell.
+    /// increment with a TTL that creates a cell returns it without the time: read the cell. Cells also
+    /// include [whether they have access rules](crate::Cell::has_access_rules).
     ///
-    /// Servers send the time only on connections that request tags. This costs one more connection
+    /// Servers send both only on connections that request tags. This costs one more connection
     /// per server, shared by all such tables of the client, and on it the tags of every cell are
     /// transferred. Everything else is unchanged.
     ///

@@ -29,6 +29,7 @@ pub struct Cell {
     /// The value; may be empty.
     pub value: Bytes,
     pub(crate) expiry: Option<NonZeroU64>,
+    pub(crate) has_access_rules: bool,
 }
 
 /// The kind of a cell: a value, or a delete marker.
@@ -83,7 +84,8 @@ impl Cell {
         column.then_with(|| place(other).cmp(&place(self))).is_gt()
     }
 
-    /// Creates a cell. Its [`expires_at`](Self::expires_at) is `None`.
+    /// Creates a cell. Its [`expires_at`](Self::expires_at) is `None`, and it has no
+    /// [access rules](Self::has_access_rules).
     #[must_use]
     pub fn new(
         row: Bytes,
@@ -101,12 +103,17 @@ impl Cell {
             kind,
             value,
             expiry: None,
+            has_access_rules: false,
         }
     }
 
-    /// Sets the time of expiry.
-    pub(crate) fn expiring(self, expiry: Option<NonZeroU64>) -> Self {
-        Self { expiry, ..self }
+    /// Sets what the tags of the cell say.
+    pub(crate) fn tagged(self, expiry: Option<NonZeroU64>, has_access_rules: bool) -> Self {
+        Self {
+            expiry,
+            has_access_rules,
+            ..self
+        }
     }
 
     /// Returns when the cell expires because of the TTL that it was written with: its timestamp
@@ -119,6 +126,18 @@ impl Cell {
     #[must_use]
     pub fn expires_at(&self) -> Option<u64> {
         self.expiry.map(NonZeroU64::get)
+    }
+
+    /// Returns whether the cell has a visibility expression or an ACL of its own. A copy of its
+    /// value has neither: more users may read it than the expression allows, and the users of the
+    /// ACL lose what it grants.
+    ///
+    /// Always `false` if the cell was not read from a [`Table`](crate::Table)
+    /// [`with_expiry`](crate::Table::with_expiry). The expression and the ACL themselves are not
+    /// available: servers return labels as numbers.
+    #[must_use]
+    pub const fn has_access_rules(&self) -> bool {
+        self.has_access_rules
     }
 
     /// Reads the value as a type.

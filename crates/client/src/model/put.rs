@@ -122,6 +122,14 @@ impl Put {
         self
     }
 
+    /// Returns the cells, each with its own timestamp or that of the put.
+    pub fn cells(&self) -> impl Iterator<Item = Column> {
+        self.cells.iter().map(|cell| Column {
+            timestamp: cell.timestamp.or(self.timestamp),
+            ..cell.clone()
+        })
+    }
+
     mutation_methods!();
 
     pub(super) fn check(&self, limits: &Limits) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::model::{Cell, CellKind};
 
 mod tags;
 
-pub(crate) use tags::expiry;
+pub(crate) use tags::Tags;
 
 /// The encoding of a connection's cells, which is negotiated when the connection is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,7 +148,7 @@ fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
     let qualifier = take(&mut key, qualifier_len)?;
     let timestamp = key.get_u64();
     let kind = CellKind::from_code(key.get_u8());
-    let expiry = expiry(timestamp, tags)?;
+    let tags = Tags::read(timestamp, tags)?;
     // Each slice counts a reference to the block: only those that the cell keeps.
     let part = |part| block.slice_ref(part);
     let cell = Cell::new(
@@ -160,7 +160,7 @@ fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
         part(value),
     );
     block.advance(4 + len);
-    Ok(cell.expiring(expiry))
+    Ok(cell.tagged(tags.expiry, tags.has_access_rules))
 }
 
 /// Returns the tags of a cell, without the length before them.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::{
-    cell_block::{CellBlockDecoder, CellBlockError, Codec, SHORTEST_CELL, expiry},
+    cell_block::{CellBlockDecoder, CellBlockError, Codec, SHORTEST_CELL, Tags},
     filter, pb,
     read_filter::{only_rows, read_filter_message},
 };
@@ -311,13 +311,13 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     }
 }
 
-/// Converts a cell inside a message. Sets its expiry only with the codec for tags, as in a block.
+/// Converts a cell inside a message. Reads its tags only with the codec for them, as in a block.
 fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
     let kind = u8::try_from(cell.cell_type.unwrap_or(0)).unwrap_or(0);
     let timestamp = cell.timestamp.unwrap_or(0);
-    let expiry = match codec {
-        Codec::KeyValue => None,
-        Codec::KeyValueWithTags => expiry(timestamp, &cell.tags.unwrap_or_default())?,
+    let tags = match codec {
+        Codec::KeyValue => Tags::default(),
+        Codec::KeyValueWithTags => Tags::read(timestamp, &cell.tags.unwrap_or_default())?,
     };
     Ok(Cell::new(
         cell.row.unwrap_or_default(),
@@ -327,7 +327,7 @@ fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
         CellKind::from_code(kind),
         cell.value.unwrap_or_default(),
     )
-    .expiring(expiry))
+    .tagged(tags.expiry, tags.has_access_rules))
 }
 
 /// Takes the next cells of a block. Allocates by the cells themselves, because the peer chooses

@@ -187,6 +187,21 @@ fn the_first_ttl_says_when_a_cell_expires() {
 }
 
 #[test]
+fn acl_or_visibility_expression_of_a_cell_is_noticed() {
+    for (tags, wanted) in [
+        (vec![], false),
+        (vec![ttl(5), tag(4, b"\x01"), tag(5, b""), tag(9, b"")], false),
+        (vec![tag(1, b"acl")], true),
+        (vec![ttl(5), tag(2, b"\x00\x01")], true),
+        (vec![tag(7, b"secret"), ttl(5)], true),
+    ] {
+        let cells = decode_with_tags(&[&cell_with(&tags), CELL].concat()).unwrap();
+        let found: Vec<_> = cells.iter().map(Cell::has_access_rules).collect();
+        assert_eq!(found, [wanted, false], "{tags:x?}");
+    }
+}
+
+#[test]
 fn a_time_of_expiry_that_is_too_far_away_is_the_last_one() {
     let mut block = cell_with(&[ttl(i64::MAX)]);
     block[4 + 8 + 6..][..8].fill(0xff);
