@@ -1,8 +1,14 @@
 //! `grant`, `revoke`, `user-permission` and `label`, on a cluster that checks permissions.
 
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{FamilyDescriptor, Permission, Put};
 use serde_json::{Value, json};
 
-use crate::harness::{TestTable, answer, command, run, unique_name, uri};
+use crate::harness::{TestTable, answer, command, run, unique_name, uri, with_admin};
 
 fn objects(arguments: &[&str]) -> Vec<Value> {
     run(&[arguments, &["--output", "json"]].concat()).objects()
@@ -66,6 +72,78 @@ fn permissions_are_granted_listed_and_revoked() {
         [json!({"user": user, "namespace": "default", "permissions": "R"})]
     );
     run(&["revoke", &user, "--namespace", "default"]).done();
+}
+
+#[test]
+fn cells_with_a_label_or_an_acl_are_exported_on_request() {
+    let table = TestTable::odd(
+        "export_labels",
+        |table| {
+            let table = table.with_attribute("hbase.security.access.early_out", "false");
+            table.with_family(FamilyDescriptor::new("f"))
+        },
+        &[],
+    );
+    let t = table.0.as_str();
+    let (user, label) = (unique_name("user"), unique_name("label"));
+    run(&["label", "add", &label]).done();
+    run(&["grant", &user, "R", "--table", t]).done();
+    let put = |row: &'static str| Put::new(row).cell_at("f", "q", 5, "v");
+    let puts = [
+        put("a"),
+        put("label").cell_visibility(&label),
+        put("list").acl([(&*user, &[Permission::Read][..])]),
+    ];
+    with_admin(async |admin| {
+        let written = admin.connection().table(table.name()).unwrap();
+        for put in puts {
+            written.put(put).await.unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.json");
+    let path = file.to_str().unwrap();
+    let tsv = ["--columns", "HBASE_ROW_KEY,f:q"];
+    for (options, row) in [
+        (&[][..], "label"),
+        (&tsv, "label"),
+        (&["--start-row", "list"], "list"),
+    ] {
+        let refused = run(&[&["export", t, path], options].concat());
+        let why = format!("cannot export row {row}: its cell f:q has a visibility label or an ACL");
+        refused.refused(1, &[&why, "--without-access-rules"]);
+        assert!(!file.exists());
+    }
+    run(&["export", t, path, "--stop-row", "label"]).done();
+    let exported = run(&["export", t, path, "--without-access-rules", "--output", "json"]);
+    exported.refused(0, &["2 cells exported without their visibility label or ACL"]);
+    let summary = json!({"table": t, "rows": 3, "file": path, "without_access_rules": 2});
+    assert_eq!(exported.objects(), [summary]);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 3);
+
+    // A user whom the labels exclude exports what is left, and can't know it.
+    let as_user = answer(
+        command(["export", t, "--stop-row", "list"])
+            .env("HBASE_TXN_CONNECT", uri())
+            .env("HADOOP_USER_NAME", &user)
+            .spawn()
+            .unwrap(),
+    );
+    assert_eq!(as_user.done().lines().count(), 1);
+    // One whom they include gets the same refusal as an administrator.
+    run(&["label", "set-auths", &user, &label]).done();
+    let as_user = || {
+        let export = command(["export", t, "--stop-row", "list"])
+            .env("HBASE_TXN_CONNECT", uri())
+            .env("HADOOP_USER_NAME", &user)
+            .spawn();
+        answer(export.unwrap())
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while as_user().code == 0 {
+        assert!(Instant::now() < deadline, "the label is not known");
+    }
+    as_user().refused(1, &["cannot export row label"]);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use clap::Args;
 use futures::poll;
 use hbase_txn::{
-    BytesBinary, Comparator, Comparison, Filter, ResultScanner, Row, TableDescriptor, TableDescriptorExt,
-    TableName,
+    BytesBinary, Cell, Comparator, Comparison, Filter, ResultScanner, Row, TableDescriptor,
+    TableDescriptorExt, TableName,
 };
 use serde::Serialize;
 
@@ -236,7 +236,12 @@ struct CellObject<'a> {
 
 impl<'a> RowObject<'a> {
     pub(in crate::cmd) fn new(row: &'a Row) -> Self {
-        let cells = row.cells().iter().map(|cell| CellObject {
+        Self::of(row.key(), row.cells())
+    }
+
+    /// Creates the object of some cells of a row.
+    pub(in crate::cmd) fn of(key: &'a [u8], cells: &'a [Cell]) -> Self {
+        let cells = cells.iter().map(|cell| CellObject {
             family: Shown(&cell.family),
             qualifier: Shown(&cell.qualifier),
             timestamp: Some(cell.timestamp),
@@ -244,7 +249,7 @@ impl<'a> RowObject<'a> {
             value: Shown(&cell.value),
         });
         Self {
-            row: Shown(row.key()),
+            row: Shown(key),
             cells: cells.collect(),
         }
     }

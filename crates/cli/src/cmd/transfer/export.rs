@@ -9,14 +9,14 @@ use std::{
 
 use clap::Args;
 use futures::poll;
-use hbase_txn::{ResultScanner, TableName};
+use hbase_txn::{BytesBinary, ResultScanner, Row, TableName};
 use serde::Serialize;
 
 use super::format::{Format, FormatOptions};
 use crate::{
     cmd::{
         lock::signals::Signals,
-        rows::{Range, RowObject, Selection},
+        rows::{Range, Selection},
         whole_file::{self, NewFile},
     },
     exit::{Exit, Failure, Outcome},
@@ -28,9 +28,11 @@ use crate::{
 
 /// Export rows to a file
 ///
-/// The file can be imported. There is no limit by default. Rows of several regions are read at different times, so an export
-/// is not a snapshot. FILE is replaced at the end, as a whole. This toolkit's cells in the families
-/// _txn, _version and _lock are exported only if the family is named.
+/// The file can be imported. It has the cells that this user may read, by default the newest version of
+/// each column. There is no limit by default. Rows of several regions are read at different times, so an
+/// export is not a snapshot. FILE is replaced at the end, as a whole. Deletes, visibility labels and ACLs
+/// are not exported: a cell with a label or an ACL ends the export with an error. This toolkit's cells in
+/// the families _txn, _version and _lock are exported only if the family is named.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Export {
@@ -50,11 +52,14 @@ pub(crate) struct Export {
     /// Leave the timestamps out of JSON, so that imported cells get the server's time
     #[arg(long, conflicts_with_all = ["versions", "all_versions", "columns"])]
     without_timestamps: bool,
+    /// Export also cells with a visibility label or an ACL, but without it: more users may read the copy
+    #[arg(long)]
+    without_access_rules: bool,
 }
 
 const EXAMPLE: &str = r#"Example: hbase-txn export orders rows.json --prefix xxx --all-versions
 
-Each line is a row, {"row":"xxxabc","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":"\\x00"}]}, in order. A cell with a lifetime of its own also has `ttl_ms`.
+Each line is a row, {"row":"xxxabc","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":"\\x00"}]}, in order. A cell with a lifetime of its own also has `ttl_ms`. A row that may need more than 64 MiB is several lines, because an import reads no longer ones. A single cell that needs more ends the export with an error.
 
 Example: hbase-txn export orders rows.tsv --columns HBASE_ROW_KEY,HBASE_TS_KEY,f:q,f:r
 
@@ -66,13 +71,20 @@ struct Summary<'a> {
     table: String,
     rows: u64,
     file: &'a Path,
+    /// The number of cells that are exported without their visibility label or ACL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without_access_rules: Option<u64>,
 }
 
 /// Where rows go, and in which form.
 struct Target {
     lines: Lines,
     format: Format,
-    without_timestamps: bool,
+    with_timestamps: bool,
+    /// Whether cells are written without their visibility expression or ACL.
+    without_access_rules: bool,
+    /// The number of such cells.
+    had_access_rules: u64,
     rows: u64,
     started: Instant,
     progress: Option<Progress>,
@@ -101,7 +113,9 @@ impl Export {
         let mut target = Target {
             lines,
             format,
-            without_timestamps: self.without_timestamps,
+            with_timestamps: !self.without_timestamps,
+            without_access_rules: self.without_access_rules,
+            had_access_rules: 0,
             rows: 0,
             started: Instant::now(),
             progress,
@@ -119,12 +133,19 @@ impl Export {
         let flushed = target.lines.flush();
         exported?;
         flushed?;
+        if target.had_access_rules > 0 {
+            let cells = output::counted(count(target.had_access_rules), "cell");
+            output::complain(&format!(
+                "hbase-txn: {cells} exported without their visibility label or ACL"
+            ));
+        }
         if let (Some(new_file), Some(file)) = (new_file, &file) {
             new_file.replace()?;
             let summary = Summary {
                 table: name.to_string(),
                 rows: target.rows,
                 file,
+                without_access_rules: (target.had_access_rules > 0).then_some(target.had_access_rules),
             };
             match global.output {
                 global::Format::Json => output::json(&summary)?,
@@ -160,11 +181,8 @@ impl Export {
     async fn export(self, global: &Global, target: &mut Target) -> Result<(), Failure> {
         let scan = self.range.scan(self.cells)?;
         let table = global.connect().await?.table(self.table)?;
-        // TSV has no lifetimes.
-        let table = match target.format {
-            Format::Json => table.with_expiry(),
-            Format::Tsv(_) => table,
-        };
+        // For lifetimes, which TSV has not, and for access rules.
+        let table = table.with_expiry();
         target.write(&mut table.scan(scan)?).await
     }
 }
@@ -185,18 +203,32 @@ impl Target {
             let Some(row) = next? else {
                 return Ok(());
             };
-            match &self.format {
-                Format::Json if self.without_timestamps => {
-                    self.lines.json(&RowObject::new(&row).without_timestamps())?;
-                }
-                Format::Json => self.lines.json(&RowObject::new(&row))?,
-                Format::Tsv(tsv) => tsv.write(&mut self.lines, &row)?,
-            }
+            self.check_access_rules(&row)?;
+            self.format.write(&mut self.lines, &row, self.with_timestamps)?;
             self.rows += 1;
             // A fast server always has the next row.
             if self.rows.is_multiple_of(1_000) {
                 self.show();
             }
+        }
+    }
+
+    /// Refuses a cell with access rules, unless it is to be written without them.
+    fn check_access_rules(&mut self, row: &Row) -> Result<(), Failure> {
+        let mut found = row.cells().iter().filter(|cell| cell.has_access_rules());
+        if self.without_access_rules {
+            self.had_access_rules += found.count() as u64;
+            return Ok(());
+        }
+        match found.next() {
+            None => Ok(()),
+            Some(cell) => Err(Failure::Refused(format!(
+                "cannot export row {}: its cell {}:{} has a visibility label or an ACL, which a file does not keep, so \
+                 more users could read the copy; --without-access-rules exports such cells all the same",
+                BytesBinary(row.key()),
+                BytesBinary(&cell.family),
+                BytesBinary(&cell.qualifier)
+            ))),
         }
     }
 
@@ -209,13 +241,16 @@ impl Target {
     }
 }
 
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 impl Summary<'_> {
     fn text(&self) -> String {
-        let rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
         format!(
             "{}: {} exported to {}",
             self.table,
-            output::counted(rows, "row"),
+            output::counted(count(self.rows), "row"),
             self.file.display()
         )
     }

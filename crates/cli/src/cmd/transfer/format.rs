@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use hbase_txn::{BytesBinary, Row};
 
 use super::{
     json,
     tsv::{self, Columns, Separator, Tsv},
 };
-use crate::{cmd::json_line::LineMutation, exit::Failure};
+use crate::{cmd::json_line::LineMutation, exit::Failure, output::Lines};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,6 +75,14 @@ impl Format {
         }
     }
 
+    /// Writes a row. Refuses one that can't be imported.
+    pub(super) fn write(&self, lines: &mut Lines, row: &Row, with_timestamps: bool) -> Result<(), Failure> {
+        match self {
+            Self::Json => json::write(lines, row, with_timestamps),
+            Self::Tsv(tsv) => tsv.write(lines, row),
+        }
+    }
+
     /// Parses a line into its mutations, at least one. The error names the line.
     pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Vec<LineMutation>, String> {
         match self {
@@ -85,6 +94,17 @@ impl Format {
                 }]
             }),
         }
+    }
+}
+
+/// Refuses a line that is too long to be imported.
+pub(super) fn check_length(row: &[u8], length: usize, longest: usize) -> Result<(), Failure> {
+    match length <= longest {
+        true => Ok(()),
+        false => Err(Failure::Refused(format!(
+            "cannot export row {}: a line of it would have {length} bytes, and an import reads at most {longest}",
+            BytesBinary(row)
+        ))),
     }
 }
 
@@ -136,6 +156,15 @@ mod tests {
     #[case(&[COLUMNS, "--separator", ","], None, true)]
     fn format_is_named_or_guessed(#[case] line: &[&str], #[case] file: Option<&str>, #[case] is_tsv: bool) {
         assert_eq!(matches!(format(line, file).unwrap(), Format::Tsv(_)), is_tsv);
+    }
+
+    #[test]
+    fn line_that_an_import_would_not_read_is_refused() {
+        check_length(b"r", 64, 64).unwrap();
+        let refusal = check_length(b"r\xff", 65, 64).unwrap_err().to_string();
+        let why =
+            "cannot export row r\\xFF: a line of it would have 65 bytes, and an import reads at most 64";
+        assert_eq!(refusal, why);
     }
 
     #[rstest]

@@ -4,14 +4,70 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    io,
     time::Duration,
 };
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Put};
+use hbase_txn::{BytesBinary, Cell, Put, Row};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::cmd::json_line::{self, LineMutation, Object, keys};
+use super::format::check_length;
+use crate::{
+    cmd::{
+        input_lines::InputLines,
+        json_line::{self, LineMutation, Object, keys},
+        rows::RowObject,
+    },
+    exit::Failure,
+    output::Lines,
+};
+
+/// The maximum number of characters of a byte: `\\xNN`.
+const MAX_CHARACTERS: usize = 5;
+/// More than the number of characters of a cell or a row without its bytes.
+const KEYS: usize = 128;
+
+/// Writes a row as one line, or as several that are short enough to be imported.
+pub(super) fn write(lines: &mut Lines, row: &Row, with_timestamps: bool) -> Result<(), Failure> {
+    write_lines(lines, row, with_timestamps, InputLines::LONGEST)
+}
+
+fn write_lines(lines: &mut Lines, row: &Row, with_timestamps: bool, longest: usize) -> Result<(), Failure> {
+    let mut rest = row.cells();
+    while !rest.is_empty() {
+        let (cells, behind) = rest.split_at(fitting(row.key(), rest, longest));
+        rest = behind;
+        let object = RowObject::of(row.key(), cells);
+        let object = match with_timestamps {
+            true => object,
+            false => object.without_timestamps(),
+        };
+        if let [cell] = cells
+            && max_length(row.key(), cell) > longest
+        {
+            let length = serde_json::to_vec(&object).map_err(io::Error::from)?.len();
+            check_length(row.key(), length, longest)?;
+        }
+        lines.json(&object)?;
+    }
+    Ok(())
+}
+
+/// Returns how many of the cells surely fit into one line, at least 1.
+fn fitting(row: &[u8], cells: &[Cell], longest: usize) -> usize {
+    let mut length = KEYS + MAX_CHARACTERS * row.len();
+    let fits = |cell: &&Cell| {
+        length += max_length(b"", cell);
+        length <= longest
+    };
+    cells.iter().take_while(fits).count().max(1)
+}
+
+fn max_length(row: &[u8], cell: &Cell) -> usize {
+    let bytes = row.len() + cell.family.len() + cell.qualifier.len() + cell.value.len();
+    KEYS + MAX_CHARACTERS * bytes
+}
 
 /// Parses a line into its mutations, at least one. The error names the line.
 pub(super) fn parse(number: u64, text: &[u8]) -> Result<Vec<LineMutation>, String> {
@@ -143,10 +199,75 @@ fn refuse_a_cell_twice(cells: &[CellKeys]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use hbase_txn::{Delete, Mutation};
+    use std::{
+        io::Write,
+        sync::{Arc, Mutex},
+    };
+
+    use hbase_txn::{CellKind, Delete, Mutation};
     use rstest::rstest;
 
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn cell(qualifier: &str, value: &'static [u8]) -> Cell {
+        let [row, family, qualifier] = [&b"r\""[..], b"f", qualifier.as_bytes()].map(Bytes::copy_from_slice);
+        Cell::new(row, family, qualifier, u64::MAX, CellKind::Put, value.into())
+    }
+
+    #[test]
+    fn row_that_may_be_too_long_is_several_lines() {
+        const LONGEST: usize = 700;
+        let cells = [
+            cell("a", &[0; 50]),
+            cell("b", b"\"\\"),
+            cell("c", &[0xff; 80]),
+            cell("d", &[b'x'; 100]),
+            cell("e", b""),
+        ];
+        let row = Row::new("r\"".into(), cells.to_vec());
+        let buffer = Buffer::default();
+        let mut lines = Lines::to(buffer.clone(), "buffer");
+        write_lines(&mut lines, &row, true, LONGEST).unwrap();
+        lines.flush().unwrap();
+        let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+        assert!(text.lines().all(|line| line.len() <= LONGEST), "{text}");
+        let puts = text.lines().flat_map(|line| mutations(line).unwrap());
+        let found: Vec<_> = puts
+            .flat_map(|mutation| match mutation {
+                Mutation::Put(put) => put
+                    .cells()
+                    .map(|cell| (cell.qualifier, cell.value))
+                    .collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(found, cells.map(|cell| (cell.qualifier, cell.value)));
+        assert_eq!(text.lines().count(), 4, "{text}");
+    }
+
+    #[test]
+    fn cell_that_is_too_long_is_refused() {
+        let row = Row::new("r\"".into(), vec![cell("q", &[0; 200])]);
+        let mut lines = Lines::to(Buffer::default(), "buffer");
+        let refusal = write_lines(&mut lines, &row, true, 700).unwrap_err().to_string();
+        assert!(
+            refusal.contains("row r\\x22") && refusal.contains("at most 700"),
+            "{refusal}"
+        );
+    }
 
     fn mutations(text: &str) -> Result<Vec<Mutation>, String> {
         let lines = parse(7, text.as_bytes())?;

@@ -1,12 +1,14 @@
 //! Rows as fields with a separator, as HBase's `ImportTsv` reads them.
 
-use std::{collections::BTreeSet, io, str};
+use std::{collections::BTreeSet, str};
 
 use bytes::Bytes;
 use hbase_txn::{BytesBinary, Mutation, Put, Row, parse_bytes_binary};
 
+use super::format::check_length;
 use crate::{
-    cmd::json_line::refuse_byte_order_mark,
+    cmd::{input_lines::InputLines, json_line::refuse_byte_order_mark},
+    exit::Failure,
     output::Lines,
     values::{self, Column, Part},
 };
@@ -150,7 +152,7 @@ impl Tsv {
 
     /// Writes a row: a line for each timestamp, or one with the newest cells if timestamps are no
     /// field. Writes nothing if the row has none of the columns.
-    pub(super) fn write(&self, lines: &mut Lines, row: &Row) -> io::Result<()> {
+    pub(super) fn write(&self, lines: &mut Lines, row: &Row) -> Result<(), Failure> {
         if !self.columns.has_timestamp() {
             return match row.cells() {
                 [] => Ok(()),
@@ -163,7 +165,7 @@ impl Tsv {
             .try_for_each(|timestamp| self.line(lines, row, Some(timestamp)))
     }
 
-    fn line(&self, lines: &mut Lines, row: &Row, timestamp: Option<u64>) -> io::Result<()> {
+    fn line(&self, lines: &mut Lines, row: &Row, timestamp: Option<u64>) -> Result<(), Failure> {
         let mut text = String::new();
         for (index, field) in self.columns.0.iter().enumerate() {
             if index > 0 {
@@ -185,7 +187,8 @@ impl Tsv {
                 }
             }
         }
-        lines.line(format_args!("{text}"))
+        check_length(row.key(), text.len(), InputLines::LONGEST)?;
+        Ok(lines.line(format_args!("{text}"))?)
     }
 
     /// Returns bytes in a notation without the separator.
