@@ -33,4 +33,5 @@ mod skew;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod transfers;
 mod watching;

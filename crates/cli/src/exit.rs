@@ -20,7 +20,8 @@ pub(crate) enum Exit {
     Unparsable,
     /// A plan has changes, and the caller asked for `--detailed-exitcode`.
     Differs,
-    /// A condition was not met, a lock is not available, or the answer to a query is no.
+    /// A condition was not met, a lock is not available, the answer to a query is no, or lines were
+    /// rejected.
     NotMet,
     /// The outcome is unknown, or a lock was lost while a command ran under it.
     Unknown,

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
 };
 
@@ -12,8 +12,10 @@ use hbase_txn::TableName;
 use serde::Serialize;
 
 use super::{
+    check::Check,
     checkpoint::{Checkpoint, State},
-    format::FormatOptions,
+    file_lock::FileLock,
+    format::{self, FormatOptions},
     importer::Importer,
     rejects::{self, Rejects},
     settlement::{Settlement, Stop},
@@ -31,7 +33,7 @@ use crate::{
 /// Lines are written in large calls; lines of one row in their order. A line that can't be parsed,
 /// or that a server refuses, is written to the file of rejects with its number and the reason, and
 /// the others are imported. A checkpoint beside FILE records how far the import is, and --resume
-/// continues there.
+/// continues there. What deletes in the table hide stays hidden: --check counts it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Import {
@@ -56,6 +58,9 @@ pub(crate) struct Import {
     /// Stop with an error when more lines than this are rejected [default: no limit]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     max_rejects: Option<Ranged<u64>>,
+    /// Import nothing, but read the cells of FILE back, and count those that the table does not return
+    #[arg(long, conflicts_with_all = ["resume", "checkpoint", "rejects", "max_rejects"])]
+    check: bool,
 }
 
 const EXAMPLE: &str = r#"Example: hbase-txn import orders rows.json, with lines such as
@@ -73,7 +78,9 @@ A line of the file of rejects is {"line":7,"error":"…","text":"…"}, where `t
 
 A line may be written twice: if its answer is lost, or if an import is resumed. Give cells timestamps if other clients write the same cells meanwhile.
 
-Exit status: 0 all lines are imported, 1 lines were rejected or the import stopped, 4 lines were rejected, or the import stopped at one, that may have been stored all the same."#;
+A put with a timestamp is stored, but not visible, if the table has a delete marker of the same time or later, more newer versions than the family keeps, or a family whose lifetime is over. After the import, --check reads FILE again and counts the cells of its puts that the table does not return to this user: cells with a timestamp by that and their value, others by their value in any version. Cells that later lines replace or delete count, too.
+
+Exit status: 0 all lines are imported; 1 the import stopped, or did not begin: run it again with --resume; 3 it is complete, but lines were rejected; 4 it is complete, but rejected lines may have been stored all the same. With --check: 0 all cells are visible, 1 the check failed, 3 cells are not visible, or lines can't be parsed."#;
 
 /// The result of an import. The keys and their order are fixed.
 #[derive(Serialize)]
@@ -100,6 +107,8 @@ struct Source {
     state: State,
     checkpoint: Option<Checkpoint>,
     rejects: Option<PathBuf>,
+    /// Held until the import ends.
+    locks: Vec<FileLock>,
 }
 
 impl Import {
@@ -108,8 +117,12 @@ impl Import {
         let max_rejects = max_rejects.transpose()?;
         let file = (!is_stdin(&self.file)).then_some(&*self.file);
         let format = self.format.format(file, self.raw)?;
+        if self.check {
+            return self.read_back(global, &format).await;
+        }
         // A file that can't be read is reported before any call to a server.
-        let source = self.open().await?;
+        let mut source = self.open().await?;
+        let _locks = mem::take(&mut source.locks);
         let mut signals = Signals::listen()?;
         let connection = tokio::select! {
             biased;
@@ -125,7 +138,27 @@ impl Import {
         self.report(&settlement, result, global.output)
     }
 
-    /// Opens the input. Changes no file.
+    /// Reads the cells of the file back, and prints how many are not visible.
+    async fn read_back(&self, global: &Global, format: &format::Format) -> Outcome {
+        let lines = InputLines::open(Some(&self.file)).await?;
+        let mut signals = Signals::listen()?;
+        let checked = async {
+            let table = global.connect().await?.table(self.table.clone())?;
+            Check::new(table).run(lines, format).await
+        };
+        let counts = tokio::select! {
+            biased;
+            () = signals.ending() => return Err(Failure::Interrupted),
+            checked = checked => checked?,
+        };
+        match global.output {
+            Format::Json => output::json(&counts)?,
+            Format::Table => output::line(&counts.text())?,
+        }
+        Ok(counts.exit())
+    }
+
+    /// Opens the input, and locks the files beside it. Changes none of them.
     async fn open(&self) -> Result<Source, Failure> {
         let is_file = !is_stdin(&self.file) && fs::metadata(&self.file).is_ok_and(|found| found.is_file());
         if !is_file {
@@ -139,6 +172,12 @@ impl Import {
                 state: State::default(),
                 checkpoint: None,
                 rejects: self.rejects.clone(),
+                locks: self
+                    .rejects
+                    .as_deref()
+                    .map(FileLock::acquire)
+                    .into_iter()
+                    .collect::<Result<_, _>>()?,
             });
         }
         let or_beside = |option: &Option<PathBuf>, extension| match option {
@@ -150,6 +189,7 @@ impl Import {
         refuse_one_file_twice(&self.file, &checkpoint, &rejects)?;
         whole_file::check(&checkpoint)?;
         whole_file::check(&rejects)?;
+        let locks = vec![FileLock::acquire(&checkpoint)?, FileLock::acquire(&rejects)?];
         let checkpoint = Checkpoint::new(checkpoint, &self.file, &self.table)?;
         let state = match checkpoint.read()? {
             None => State::default(),
@@ -169,6 +209,7 @@ impl Import {
             state,
             checkpoint: Some(checkpoint),
             rejects: Some(rejects),
+            locks,
         })
     }
 
@@ -193,13 +234,14 @@ impl Import {
     fn report(&self, settlement: &Settlement, result: Result<(), Stop>, format: Format) -> Outcome {
         let state = settlement.state();
         let exit = match &result {
-            Ok(()) if state.rejected == 0 => Exit::Done,
-            Ok(()) => Exit::Failed,
-            Err(stop) => self.complain(settlement, stop),
-        };
-        let exit = match state.unknown {
-            0 => exit,
-            _ => exit.or_graver(Exit::Unknown),
+            Ok(()) if state.unknown > 0 => Exit::Unknown,
+            Ok(()) if state.rejected > 0 => Exit::NotMet,
+            Ok(()) => Exit::Done,
+            // Lines in flight may have been stored: a resumed import writes them again.
+            Err(stop) => {
+                self.complain(settlement, stop);
+                Exit::Failed
+            }
         };
         let summary = Summary {
             table: self.table.to_string(),
@@ -222,8 +264,8 @@ impl Import {
     }
 
     /// Reports why the import stopped, and how to continue.
-    fn complain(&self, settlement: &Settlement, stop: &Stop) -> Exit {
-        let exit = match stop {
+    fn complain(&self, settlement: &Settlement, stop: &Stop) {
+        match stop {
             Stop::Interrupted => Failure::Interrupted.report(),
             Stop::TooManyRejects(most) => {
                 let why = format!("more than {most} lines were rejected; --max-rejects allows no more");
@@ -240,7 +282,6 @@ impl Import {
         output::complain(&format!(
             "hbase-txn: the import stopped behind line {line}: {next}"
         ));
-        exit.or_graver(Exit::Failed)
     }
 }
 
@@ -253,6 +294,7 @@ impl Source {
             state,
             checkpoint,
             rejects,
+            locks: _,
         } = self;
         let rejects = rejects.map(|path| Rejects::open(path, state.rejects.as_ref()));
         let rejects = rejects.transpose()?;

@@ -8,13 +8,17 @@
 //! | `ledger` | the lines in flight, in the order of the file |
 //! | `checkpoint` | the file that records how far an import is |
 //! | `rejects` | the file of rejected lines |
+//! | `file_lock` | locks of these two files |
+//! | `check` | reads the cells of a file back |
 //! | `export` | reads rows and writes their lines |
 //! | `format` | the two formats of files |
 //! | `json` | rows and mutations as JSON lines |
 //! | `tsv` | rows as fields with a separator |
 
+mod check;
 mod checkpoint;
 mod export;
+mod file_lock;
 mod format;
 mod import;
 mod importer;
