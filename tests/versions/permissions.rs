@@ -52,6 +52,12 @@ fn transaction(table: &PartitionedTable) -> Transaction {
         .put(put("xxx2", "2"))
 }
 
+/// Returns whether the cell of a row has a label or an ACL, as its tags say.
+async fn has_access_rules(table: &Table, row: &'static str) -> bool {
+    let row = table.clone().with_expiry().get(Get::new(row)).await.unwrap();
+    row.unwrap().cells()[0].has_access_rules()
+}
+
 async fn first(table: &Table) -> Result<Option<Row>, Failure<ClientErrorKind>> {
     table.scan(Scan::new().limit(1))?.next().await
 }
@@ -282,6 +288,8 @@ async fn cells_are_shown_to_those_with_their_labels() {
             says(&done.unwrap_err(), &["nosuchlabel"]);
         }
 
+        assert!(!has_access_rules(&table, "open").await && has_access_rules(&table, "hidden").await);
+
         let own = shared.of(&as_user(cluster, &user).await);
         until_allowed("the user reads", async || own.get(Get::new("open")).await).await;
         let seen = async |labels: &[&String]| {
@@ -371,6 +379,7 @@ async fn cells_are_shown_to_those_on_their_access_list() {
         }
 
         let own = shared.of(&as_user(cluster, &user).await);
+        assert!(has_access_rules(&own, "a").await && !has_access_rules(&table, "b").await);
         assert_eq!(keys(&own, Scan::new()).await, ["a", "c", "d", "e", "g"]);
         assert_eq!(keys(&table, Scan::new()).await, ["a", "b", "c", "d", "e", "g"]);
         let error = own.put(put("a", "mine")).await.unwrap_err();
