@@ -264,7 +264,7 @@ mod tests {
         let mut lines = Lines::to(Buffer::default(), "buffer");
         let refusal = write_lines(&mut lines, &row, true, 700).unwrap_err().to_string();
         assert!(
-            refusal.contains("row r\\x22") && refusal.contains("at most 700"),
+            refusal.contains("row r\"") && refusal.contains("at most 700"),
             "{refusal}"
         );
     }
