@@ -372,8 +372,8 @@ pub(crate) struct Held {
     _runtime: Runtime,
 }
 
-/// Starts an import, and holds the answers to its writes after some of them.
-pub(crate) fn import_until_held(table: &TestTable, input: &Input, options: &[&str]) -> (Child, Held) {
+/// Returns a forwarder to the cluster, and its URI.
+pub(crate) fn forwarder() -> (Held, String) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -381,24 +381,28 @@ pub(crate) fn import_until_held(table: &TestTable, input: &Input, options: &[&st
         .unwrap();
     let server = standalone().status.ports["region-server"];
     let forwarder = runtime.block_on(Forwarder::in_front_of(server));
-    let child = command([&["import", &table.0, &input.path()], options].concat())
-        .env(
-            "HBASE_TXN_CONNECT",
-            format!("hbase+rpc://127.0.0.1:{}", forwarder.port),
-        )
-        .spawn()
-        .unwrap();
-    until(|| forwarder.answered() > ANSWERS);
-    forwarder.hold(true);
+    let uri = format!("hbase+rpc://127.0.0.1:{}", forwarder.port);
     let held = Held {
         forwarder,
         _runtime: runtime,
     };
+    (held, uri)
+}
+
+/// Starts an import, and holds the answers to its writes after some of them.
+pub(crate) fn import_until_held(table: &TestTable, input: &Input, options: &[&str]) -> (Child, Held) {
+    let (held, uri) = forwarder();
+    let child = command([&["import", &table.0, &input.path()], options].concat())
+        .env("HBASE_TXN_CONNECT", uri)
+        .spawn()
+        .unwrap();
+    until(|| held.forwarder.answered() > ANSWERS);
+    held.forwarder.hold(true);
     (child, held)
 }
 
 #[track_caller]
-fn until(mut is_true: impl FnMut() -> bool) {
+pub(crate) fn until(mut is_true: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_true() {
         assert!(Instant::now() < deadline, "it has not become true");

@@ -13,6 +13,7 @@ mod connecting;
 mod coordination;
 mod evictions;
 mod export;
+mod exports;
 mod harness;
 mod hostile;
 mod import;

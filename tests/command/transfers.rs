@@ -112,7 +112,7 @@ fn second_import_of_a_file_is_refused_while_the_first_runs() {
     let table = TestTable::new("import_twice");
     let input = Input::new("rows.json", format!("broken\n{}", lines(ROWS)));
     let (child, held) = import_until_held(&table, &input, &[]);
-    let holder = format!("process {}, is writing", Pid::from_child(&child).as_raw_nonzero());
+    let holder = format!("process {} is writing", Pid::from_child(&child).as_raw_nonzero());
     input
         .import(&table, &["--resume"])
         .refused(1, &[&holder, "rows.json.checkpoint"]);

@@ -2,7 +2,8 @@
 
 use std::{
     io::{self, IsTerminal},
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use hbase_txn::Printable;
@@ -10,10 +11,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
+/// The time between two lines of long work whose stderr is no terminal.
+const INTERVAL: Duration = Duration::from_secs(10);
+
 /// A display of the current step. Clones are handles to the same display.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     spinner: Option<ProgressBar>,
+    /// The time of the next line without a spinner. `None` if each step is a line.
+    next_line: Option<Arc<Mutex<Instant>>>,
 }
 
 impl Progress {
@@ -26,7 +32,19 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { spinner }
+        Self {
+            spinner,
+            next_line: None,
+        }
+    }
+
+    /// Returns progress of long work with many steps: on a terminal each one, and elsewhere one in ten
+    /// seconds.
+    pub(crate) fn of_long_work() -> Self {
+        Self {
+            next_line: Some(Arc::new(Mutex::new(Instant::now() + INTERVAL))),
+            ..Self::new()
+        }
     }
 
     /// Returns progress on a terminal, and `None` elsewhere.
@@ -40,10 +58,15 @@ impl Progress {
         Self::on_a_terminal().filter(|_| !io::stdout().is_terminal())
     }
 
-    /// Returns progress with a bar and the remaining time on a terminal, and `None` elsewhere. The work
-    /// has this length, and begins at this position.
-    pub(crate) fn bar_on_a_terminal(length: u64, position: u64) -> Option<Self> {
-        let progress = Self::on_a_terminal()?;
+    /// Returns progress of long work that writes to stdout, and `None` if that is a terminal.
+    pub(crate) fn of_long_output() -> Option<Self> {
+        (!io::stdout().is_terminal()).then(Self::of_long_work)
+    }
+
+    /// Returns progress of long work, on a terminal with a bar and the remaining time. The work has this
+    /// length, and begins at this position.
+    pub(crate) fn with_bar(length: u64, position: u64) -> Self {
+        let progress = Self::of_long_work();
         if let Some(bar) = &progress.spinner {
             if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}, {eta} left") {
                 bar.set_style(style);
@@ -52,7 +75,7 @@ impl Progress {
             bar.set_position(position);
             bar.reset_eta();
         }
-        Some(progress)
+        progress
     }
 
     /// Moves the bar to this position.
@@ -64,9 +87,17 @@ impl Progress {
 
     /// Shows the step that begins.
     pub(crate) fn step(&self, text: &str) {
-        match &self.spinner {
-            Some(spinner) => spinner.set_message(Printable(text).to_string()),
-            None => output::complain(&format!("{text}…")),
+        match (&self.spinner, &self.next_line) {
+            (Some(spinner), _) => spinner.set_message(Printable(text).to_string()),
+            (None, None) => output::complain(&format!("{text}…")),
+            (None, Some(next)) => {
+                if is_due(
+                    &mut next.lock().unwrap_or_else(PoisonError::into_inner),
+                    Instant::now(),
+                ) {
+                    output::complain(&format!("hbase-txn: {text}"));
+                }
+            }
         }
     }
 
@@ -83,5 +114,29 @@ impl Progress {
         if let Some(spinner) = &self.spinner {
             spinner.finish_and_clear();
         }
+    }
+}
+
+/// Returns whether the next line is due, and sets the time of the one after it.
+fn is_due(next: &mut Instant, now: Instant) -> bool {
+    let is_due = now >= *next;
+    if is_due {
+        *next = now + INTERVAL;
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_long_work_are_ten_seconds_apart() {
+        let start = Instant::now();
+        let mut next = start + INTERVAL;
+        let due: Vec<u64> = (0..35)
+            .filter(|second| is_due(&mut next, start + Duration::from_secs(*second)))
+            .collect();
+        assert_eq!(due, [10, 20, 30]);
     }
 }

@@ -1,7 +1,7 @@
 //! Atomic writes of files.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, Permissions},
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -53,12 +53,6 @@ impl NewFile {
         })
     }
 
-    /// Returns a handle for writing.
-    pub(super) fn writer(&self) -> Result<File, Failure> {
-        let file = self.temporary.reopen();
-        file.map_err(|error| refused(&self.path, &output::plain(&error)))
-    }
-
     /// Replaces the file by these contents.
     pub(super) fn replace(self) -> Result<(), Failure> {
         let Self { path, temporary } = self;
@@ -70,7 +64,7 @@ impl NewFile {
     }
 }
 
-fn folder(path: &Path) -> &Path {
+pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

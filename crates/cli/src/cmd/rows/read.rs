@@ -86,6 +86,21 @@ pub(in crate::cmd) struct Selection {
 }
 
 impl Range {
+    /// Returns whether the number of rows is limited.
+    pub(in crate::cmd) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Returns whether the range has rows on both sides of a key, as far as its bounds say.
+    pub(in crate::cmd) fn is_divided_by(&self, key: &[u8]) -> bool {
+        if let Some(prefix) = &self.prefix {
+            return key.len() > prefix.len() && key.starts_with(prefix);
+        }
+        let is_after_start = self.start_row.as_ref().map_or(&[][..], |start| start) < key;
+        let is_before_stop = |stop: &Bytes| stop.is_empty() || key < stop;
+        is_after_start && self.stop_row.as_ref().is_none_or(is_before_stop)
+    }
+
     /// Returns a scan of these cells of the rows.
     pub(in crate::cmd) fn scan(self, cells: Selection) -> Result<hbase_txn::Scan, Failure> {
         let mut scan = match self.prefix {

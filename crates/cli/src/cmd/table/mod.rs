@@ -29,7 +29,7 @@ mod drop;
 mod files;
 mod list;
 mod regions;
-mod regions_at_once;
+pub(in crate::cmd) mod regions_at_once;
 mod repair;
 mod rule;
 mod skew;

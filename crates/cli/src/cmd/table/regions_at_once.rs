@@ -20,14 +20,19 @@ pub(super) struct RegionsAtOnce {
 
 impl RegionsAtOnce {
     pub(super) fn get(&self) -> Result<usize, Failure> {
-        let regions = self.regions_at_once.get("--regions-at-once")?;
-        if RANGE.contains(&regions) {
-            return Ok(regions);
-        }
-        Err(Failure::Refused(format!(
-            "--regions-at-once {regions} is out of range: {} to {}",
-            RANGE.start(),
-            RANGE.end()
-        )))
+        regions_at_once(&self.regions_at_once)
     }
+}
+
+/// Returns the value of the option.
+pub(in crate::cmd) fn regions_at_once(option: &Ranged<usize>) -> Result<usize, Failure> {
+    let regions = option.get("--regions-at-once")?;
+    if RANGE.contains(&regions) {
+        return Ok(regions);
+    }
+    Err(Failure::Refused(format!(
+        "--regions-at-once {regions} is out of range: {} to {}",
+        RANGE.start(),
+        RANGE.end()
+    )))
 }

@@ -29,7 +29,7 @@ pub(super) struct Check {
     puts: Vec<(u64, Put)>,
     bytes: usize,
     counts: Counts,
-    progress: Option<Progress>,
+    progress: Progress,
 }
 
 /// The result of a check. The keys and their order are fixed.
@@ -56,16 +56,14 @@ impl Check {
                 invalid: 0,
             },
             table,
-            progress: Progress::on_a_terminal(),
+            progress: Progress::of_long_work(),
         }
     }
 
     /// Reads the cells of all lines back.
     pub(super) async fn run(mut self, lines: InputLines, format: &Format) -> Result<Counts, Failure> {
         let checked = self.read(lines, format).await;
-        if let Some(progress) = &self.progress {
-            progress.finish();
-        }
+        self.progress.finish();
         checked.map(|()| self.counts)
     }
 
@@ -144,9 +142,8 @@ impl Check {
                 self.name(self.counts.hidden, &text);
             }
         }
-        if let Some(progress) = &self.progress {
-            progress.step(&format!("{} cells read back", self.counts.cells));
-        }
+        self.progress
+            .step(&format!("{} cells read back", self.counts.cells));
         Ok(())
     }
 
@@ -165,11 +162,9 @@ impl Check {
 
     /// Names the first of many on stderr.
     fn name(&self, number: u64, text: &str) {
-        let complain = || output::complain(&format!("hbase-txn: {text}"));
-        match &self.progress {
-            _ if number > MOST_NAMED => {}
-            Some(progress) => progress.beside(complain),
-            None => complain(),
+        if number <= MOST_NAMED {
+            self.progress
+                .beside(|| output::complain(&format!("hbase-txn: {text}")));
         }
     }
 }

@@ -1,38 +1,42 @@
 //! `hbase-txn export`.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
-    pin::pin,
-    task::Poll,
-    time::Instant,
 };
 
 use clap::Args;
-use futures::poll;
-use hbase_txn::{BytesBinary, ResultScanner, Row, TableName};
+use hbase_txn::TableName;
 use serde::Serialize;
 
-use super::format::{Format, FormatOptions};
+use super::{
+    exporter::{Exporter, Form},
+    format::{Format, FormatOptions},
+    part::Part,
+    partial::{Partial, State},
+};
 use crate::{
     cmd::{
         lock::signals::Signals,
         rows::{Range, Selection},
-        whole_file::{self, NewFile},
+        table::regions_at_once::regions_at_once,
+        whole_file,
     },
     exit::{Exit, Failure, Outcome},
     global::{self, Global},
     output::{self, Lines},
     progress::Progress,
-    values::{Column, Ranged},
+    values::{self, Column, Ranged},
 };
 
 /// Export rows to a file
 ///
 /// The file can be imported. It has the cells that this user may read, by default the newest version of
 /// each column. There is no limit by default. Rows of several regions are read at different times, so an
-/// export is not a snapshot. FILE is replaced at the end, as a whole. Deletes, visibility labels and ACLs
-/// are not exported: a cell with a label or an ACL ends the export with an error. This toolkit's cells in
-/// the families _txn, _version and _lock are exported only if the family is named.
+/// export is not a snapshot. FILE is replaced at the end, as a whole; an export that stops early leaves
+/// FILE.partial, and --resume continues it. Deletes, visibility labels and ACLs are not exported: a cell
+/// with a label or an ACL ends the export with an error. This toolkit's cells in the families _txn,
+/// _version and _lock are exported only if the family is named.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Export {
@@ -55,6 +59,13 @@ pub(crate) struct Export {
     /// Export also cells with a visibility label or an ACL, but without it: more users may read the copy
     #[arg(long)]
     without_access_rules: bool,
+    /// Number of regions to read concurrently, 1 to 64; if more than 1, only rows of one region are in order
+    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = values::whole::<usize>)]
+    #[arg(conflicts_with = "limit")]
+    regions_at_once: Ranged<usize>,
+    /// Continue an export to FILE that has stopped early, with the same options
+    #[arg(long, conflicts_with = "limit")]
+    resume: bool,
 }
 
 const EXAMPLE: &str = r#"Example: hbase-txn export orders rows.json --prefix xxx --all-versions
@@ -76,76 +87,59 @@ struct Summary<'a> {
     without_access_rules: Option<u64>,
 }
 
-/// Where rows go, and in which form.
-struct Target {
-    lines: Lines,
-    format: Format,
-    with_timestamps: bool,
-    /// Whether cells are written without their visibility expression or ACL.
-    without_access_rules: bool,
-    /// The number of such cells.
-    had_access_rules: u64,
-    rows: u64,
-    started: Instant,
-    progress: Option<Progress>,
-}
-
 impl Export {
     pub(crate) async fn run(mut self, global: &Global) -> Outcome {
         let file = self.file.take().filter(|file| file != Path::new("-"));
         let format = self.format.format(file.as_deref(), false)?;
         self.select(&format)?;
+        let regions_at_once = regions_at_once(&self.regions_at_once)?;
         let mut signals = Signals::listen()?;
-        let new_file = match &file {
+        let (partial, state) = match &file {
             Some(file) => {
                 whole_file::check(file)?;
-                Some(NewFile::create(file)?)
+                let (partial, state) = Partial::open(file, self.request(&format), self.resume)?;
+                (Some(partial), state)
             }
-            None => None,
-        };
-        let (lines, progress) = match (&new_file, &file) {
-            (Some(new_file), Some(file)) => {
-                let lines = Lines::to(new_file.writer()?, &file.display().to_string());
-                (lines, Progress::on_a_terminal())
+            None if self.resume => {
+                return Err(Failure::Unparsable(
+                    "--resume: stdout can't be continued; export to a file".to_owned(),
+                ));
             }
-            _ => (Lines::new(), Progress::beside_output()),
+            None => (None, State::default()),
         };
-        let mut target = Target {
-            lines,
+        let (lines, progress) = match &partial {
+            Some(partial) => (
+                Lines::to(partial.writer()?, &partial.path().display().to_string()),
+                Some(Progress::of_long_work()),
+            ),
+            None => (Lines::new(), Progress::of_long_output()),
+        };
+        let form = Form {
             format,
             with_timestamps: !self.without_timestamps,
-            without_access_rules: self.without_access_rules,
-            had_access_rules: 0,
-            rows: 0,
-            started: Instant::now(),
-            progress,
+            with_access_rules: !self.without_access_rules,
         };
-        let name = self.table.clone();
+        let (name, is_resumable) = (self.table.clone(), !self.range.has_limit());
+        let mut exporter = Exporter::new(form, lines, partial, state, progress);
         let exported = tokio::select! {
             biased;
             () = signals.ending() => Err(Failure::Interrupted),
-            exported = self.export(global, &mut target) => exported,
+            exported = self.export(global, regions_at_once, &mut exporter) => exported,
         };
-        if let Some(progress) = &target.progress {
-            progress.finish();
-        }
-        // Rows that were read are printed even if an error follows.
-        let flushed = target.lines.flush();
-        exported?;
-        flushed?;
-        if target.had_access_rules > 0 {
-            let cells = output::counted(count(target.had_access_rules), "cell");
+        let state = exporter.finish(exported, is_resumable)?;
+        let without_access_rules = (state.without_access_rules > 0).then_some(state.without_access_rules);
+        if let Some(cells) = without_access_rules {
+            let cells = output::counted(count(cells), "cell");
             output::complain(&format!(
                 "hbase-txn: {cells} exported without their visibility label or ACL"
             ));
         }
-        if let (Some(new_file), Some(file)) = (new_file, &file) {
-            new_file.replace()?;
+        if let Some(file) = &file {
             let summary = Summary {
                 table: name.to_string(),
-                rows: target.rows,
+                rows: state.rows,
                 file,
-                without_access_rules: (target.had_access_rules > 0).then_some(target.had_access_rules),
+                without_access_rules,
             };
             match global.output {
                 global::Format::Json => output::json(&summary)?,
@@ -153,6 +147,15 @@ impl Export {
             }
         }
         Ok(Exit::Done)
+    }
+
+    /// Returns a text of the table and of all options that determine the rows and their form.
+    fn request(&self, format: &Format) -> String {
+        let form = (self.without_timestamps, self.without_access_rules);
+        format!(
+            "{} {format:?} {:?} {:?} {form:?}",
+            self.table, self.range, self.cells
+        )
     }
 
     /// Selects the columns of TSV, and the versions.
@@ -178,66 +181,28 @@ impl Export {
         Ok(())
     }
 
-    async fn export(self, global: &Global, target: &mut Target) -> Result<(), Failure> {
-        let scan = self.range.scan(self.cells)?;
-        let table = global.connect().await?.table(self.table)?;
-        // For lifetimes, which TSV has not, and for access rules.
-        let table = table.with_expiry();
-        target.write(&mut table.scan(scan)?).await
-    }
-}
-
-impl Target {
-    async fn write(&mut self, scanner: &mut ResultScanner) -> Result<(), Failure> {
-        loop {
-            let mut next = pin!(scanner.next());
-            let next = match poll!(next.as_mut()) {
-                Poll::Ready(next) => next,
-                Poll::Pending => {
-                    // Rows that have arrived are written before others are fetched.
-                    self.lines.flush()?;
-                    self.show();
-                    next.await
-                }
-            };
-            let Some(row) = next? else {
-                return Ok(());
-            };
-            self.check_access_rules(&row)?;
-            self.format.write(&mut self.lines, &row, self.with_timestamps)?;
-            self.rows += 1;
-            // A fast server always has the next row.
-            if self.rows.is_multiple_of(1_000) {
-                self.show();
+    async fn export(
+        self,
+        global: &Global,
+        regions_at_once: usize,
+        exporter: &mut Exporter,
+    ) -> Result<(), Failure> {
+        let connection = global.connect().await?;
+        if exporter.is_new() {
+            let mut keys = BTreeSet::new();
+            // Without order, each region is a part, so that several are read at once.
+            if regions_at_once > 1 {
+                let regions = connection.admin().regions(self.table.clone()).await?;
+                let starts = regions.into_iter().map(|found| found.region.start_key);
+                keys = starts.filter(|key| self.range.is_divided_by(key)).collect();
             }
+            exporter.begin(Part::between(keys));
         }
-    }
-
-    /// Refuses a cell with access rules, unless it is to be written without them.
-    fn check_access_rules(&mut self, row: &Row) -> Result<(), Failure> {
-        let mut found = row.cells().iter().filter(|cell| cell.has_access_rules());
-        if self.without_access_rules {
-            self.had_access_rules += found.count() as u64;
-            return Ok(());
-        }
-        match found.next() {
-            None => Ok(()),
-            Some(cell) => Err(Failure::Refused(format!(
-                "cannot export row {}: its cell {}:{} has a visibility label or an ACL, which a file does not keep, so \
-                 more users could read the copy; --without-access-rules exports such cells all the same",
-                BytesBinary(row.key()),
-                BytesBinary(&cell.family),
-                BytesBinary(&cell.qualifier)
-            ))),
-        }
-    }
-
-    fn show(&self) {
-        if let Some(progress) = &self.progress {
-            let seconds = self.started.elapsed().as_secs_f64().max(0.001);
-            let rate = self.rows as f64 / seconds;
-            progress.step(&format!("{} rows, {rate:.0} rows/s", self.rows));
-        }
+        // What is read once need not replace what others read often.
+        let scan = self.range.scan(self.cells)?.cache_blocks(false);
+        // For lifetimes, which TSV has not, and for access rules.
+        let table = connection.table(self.table)?.with_expiry();
+        exporter.run(&table, &scan, regions_at_once).await
     }
 }
 

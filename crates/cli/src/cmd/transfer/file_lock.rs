@@ -1,4 +1,5 @@
-//! Locks of the files that an import writes, so that no other import writes them at the same time.
+//! Locks of the files that an import or an export writes, so that no other process writes them at the
+//! same time.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -14,7 +15,7 @@ use crate::{exit::Failure, output};
 /// A held lock of a file: an exclusive lock of `FILE.lock` beside it, which contains the id of this process.
 ///
 /// The kernel releases the lock when the process ends for any reason. A file that is left then is locked
-/// again by the next import.
+/// again by the next process.
 #[derive(Debug)]
 pub(super) struct FileLock {
     path: PathBuf,
@@ -23,14 +24,12 @@ pub(super) struct FileLock {
 }
 
 impl FileLock {
-    /// Locks a file, which need not exist.
-    pub(super) fn acquire(locked: &Path) -> Result<Self, Failure> {
+    /// Locks a file, which need not exist. The hint follows the advice to wait for another holder.
+    pub(super) fn acquire(locked: &Path, hint: &str) -> Result<Self, Failure> {
         let in_context = |error: io::Error| {
             Failure::Refused(format!("locking {}: {}", locked.display(), output::plain(&error)))
         };
-        let mut path = real(locked).map_err(in_context)?.into_os_string();
-        path.push(".lock");
-        let path = PathBuf::from(path);
+        let path = beside(&real(locked).map_err(in_context)?, "lock");
         loop {
             let file = File::options()
                 .read(true)
@@ -40,7 +39,7 @@ impl FileLock {
                 .map_err(in_context)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(held(locked, &file)),
+                Err(TryLockError::WouldBlock) => return Err(held(locked, &file, hint)),
                 Err(TryLockError::Error(error)) => return Err(in_context(error)),
             }
             // The previous holder may have removed the file. A lock of a removed file excludes no other
@@ -62,20 +61,28 @@ impl Drop for FileLock {
     }
 }
 
+/// Returns the path with an extension behind its own.
+pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
 fn is_same(path: &Path, file: &File) -> io::Result<bool> {
     let held = file.metadata()?;
     Ok(fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())))
 }
 
-fn held(locked: &Path, file: &File) -> Failure {
+fn held(locked: &Path, file: &File, hint: &str) -> Failure {
     let mut text = String::new();
     let read = file.take(20).read_to_string(&mut text);
     let holder = match (read, text.parse::<u32>()) {
-        (Ok(_), Ok(pid)) => format!("another import, process {pid},"),
-        _ => "another import".to_owned(),
+        (Ok(_), Ok(pid)) => format!("process {pid}"),
+        _ => "another process".to_owned(),
     };
     Failure::Refused(format!(
-        "{holder} is writing {}; wait for it, or specify other files with --checkpoint and --rejects",
+        "{holder} is writing {}; wait for it{hint}",
         locked.display()
     ))
 }
@@ -88,16 +95,21 @@ mod tests {
     fn file_is_locked_once_and_the_holder_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.rejects");
-        let first = FileLock::acquire(&path).unwrap();
+        let first = FileLock::acquire(&path, "").unwrap();
         let spelt_otherwise = folder.path().join(".").join("rows.rejects");
-        let refusal = FileLock::acquire(&spelt_otherwise).unwrap_err().to_string();
-        let holder = format!("process {}, is writing", process::id());
-        assert!(refusal.contains(&holder), "{refusal}");
+        let refusal = FileLock::acquire(&spelt_otherwise, ", or not")
+            .unwrap_err()
+            .to_string();
+        let holder = format!("process {} is writing", process::id());
+        assert!(
+            refusal.starts_with(&holder) && refusal.ends_with("wait for it, or not"),
+            "{refusal}"
+        );
         drop(first);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         // A process that was killed leaves the file.
         fs::write(folder.path().join("rows.rejects.lock"), "4711").unwrap();
-        let lock = FileLock::acquire(&path).unwrap();
+        let lock = FileLock::acquire(&path, "").unwrap();
         let text = fs::read_to_string(&lock.path).unwrap();
         assert_eq!(text, process::id().to_string());
     }
@@ -106,9 +118,9 @@ mod tests {
     fn lock_of_a_removed_file_excludes_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.rejects");
-        let old = FileLock::acquire(&path).unwrap();
+        let old = FileLock::acquire(&path, "").unwrap();
         fs::remove_file(&old.path).unwrap();
-        let new = FileLock::acquire(&path).unwrap();
+        let new = FileLock::acquire(&path, "").unwrap();
         assert!(new.path.exists());
     }
 }

@@ -1,7 +1,6 @@
 //! `hbase-txn import`.
 
 use std::{
-    ffi::OsStr,
     fs, mem,
     path::{Path, PathBuf},
 };
@@ -14,7 +13,7 @@ use serde::Serialize;
 use super::{
     check::Check,
     checkpoint::{Checkpoint, State},
-    file_lock::FileLock,
+    file_lock::{FileLock, beside},
     format::{self, FormatOptions},
     importer::Importer,
     rejects::{self, Rejects},
@@ -175,7 +174,7 @@ impl Import {
                 locks: self
                     .rejects
                     .as_deref()
-                    .map(FileLock::acquire)
+                    .map(lock)
                     .into_iter()
                     .collect::<Result<_, _>>()?,
             });
@@ -189,7 +188,7 @@ impl Import {
         refuse_one_file_twice(&self.file, &checkpoint, &rejects)?;
         whole_file::check(&checkpoint)?;
         whole_file::check(&rejects)?;
-        let locks = vec![FileLock::acquire(&checkpoint)?, FileLock::acquire(&rejects)?];
+        let locks = vec![lock(&checkpoint)?, lock(&rejects)?];
         let checkpoint = Checkpoint::new(checkpoint, &self.file, &self.table)?;
         let state = match checkpoint.read()? {
             None => State::default(),
@@ -326,12 +325,8 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Returns the path with an extension behind its own.
-fn beside(path: &Path, extension: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(OsStr::new("."));
-    name.push(OsStr::new(extension));
-    name.into()
+fn lock(path: &Path) -> Result<FileLock, Failure> {
+    FileLock::acquire(path, ", or specify other files with --checkpoint and --rejects")
 }
 
 /// Refuses options that would overwrite the input, or each other's file.

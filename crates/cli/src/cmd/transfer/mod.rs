@@ -10,7 +10,10 @@
 //! | `rejects` | the file of rejected lines |
 //! | `file_lock` | locks of these two files |
 //! | `check` | reads the cells of a file back |
-//! | `export` | reads rows and writes their lines |
+//! | `export` | the options of an export, and its summary |
+//! | `exporter` | reads rows of several parts and writes their lines |
+//! | `part` | the parts of an export |
+//! | `partial` | an export that is not complete, and how far it is |
 //! | `format` | the two formats of files |
 //! | `json` | rows and mutations as JSON lines |
 //! | `tsv` | rows as fields with a separator |
@@ -18,12 +21,15 @@
 mod check;
 mod checkpoint;
 mod export;
+mod exporter;
 mod file_lock;
 mod format;
 mod import;
 mod importer;
 mod json;
 mod ledger;
+mod part;
+mod partial;
 mod rejects;
 mod settlement;
 mod tsv;

@@ -38,7 +38,7 @@ pub(super) struct Settlement {
     /// The number of lines before this run.
     lines_before: u64,
     last_checkpoint: Instant,
-    progress: Option<Progress>,
+    progress: Progress,
 }
 
 /// The reason why an import ends before the end of its input.
@@ -58,8 +58,8 @@ impl Settlement {
     ) -> Self {
         let now = Instant::now();
         let progress = match &checkpoint {
-            Some(checkpoint) => Progress::bar_on_a_terminal(checkpoint.source_size(), state.position.offset),
-            None => Progress::on_a_terminal(),
+            Some(checkpoint) => Progress::with_bar(checkpoint.source_size(), state.position.offset),
+            None => Progress::of_long_work(),
         };
         let settlement = Self {
             ledger: Ledger::default(),
@@ -175,11 +175,8 @@ impl Settlement {
 
     /// Writes a line to stderr.
     pub(super) fn complain(&self, text: &str) {
-        let complain = || output::complain(&format!("hbase-txn: {text}"));
-        match &self.progress {
-            Some(progress) => progress.beside(complain),
-            None => complain(),
-        }
+        self.progress
+            .beside(|| output::complain(&format!("hbase-txn: {text}")));
     }
 
     /// Returns the reason to stop, if there is one.
@@ -207,9 +204,7 @@ impl Settlement {
 
     /// Writes the last checkpoint, or removes it if the import is complete or nothing is done.
     pub(super) fn finish(&mut self, is_complete: bool) -> Result<(), Failure> {
-        if let Some(progress) = &self.progress {
-            progress.finish();
-        }
+        self.progress.finish();
         self.write_checkpoint()?;
         let is_needless = is_complete || self.state.position.line == 0;
         if is_needless && let Some(checkpoint) = self.checkpoint.take() {
@@ -219,9 +214,6 @@ impl Settlement {
     }
 
     fn show(&self) {
-        let Some(progress) = &self.progress else {
-            return;
-        };
         let lines = self.state.imported + self.state.rejected;
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let rate = (lines - self.lines_before) as f64 / seconds;
@@ -229,8 +221,9 @@ impl Settlement {
             0 => String::new(),
             rejected => format!(", {rejected} rejected"),
         };
-        progress.step(&format!("{lines} lines, {rate:.0} lines/s{rejected}"));
-        progress.reach(self.state.position.offset);
+        self.progress
+            .step(&format!("{lines} lines, {rate:.0} lines/s{rejected}"));
+        self.progress.reach(self.state.position.offset);
     }
 }
 
