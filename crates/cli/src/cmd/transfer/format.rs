@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use hbase_txn::{BytesBinary, Row};
+use hbase_txn::Row;
 
 use super::{
     json,
@@ -97,17 +97,6 @@ impl Format {
     }
 }
 
-/// Refuses a line that is too long to be imported.
-pub(super) fn check_length(row: &[u8], length: usize, longest: usize) -> Result<(), Failure> {
-    match length <= longest {
-        true => Ok(()),
-        false => Err(Failure::Refused(format!(
-            "cannot export row {}: a line of it would have {length} bytes, and an import reads at most {longest}",
-            BytesBinary(row)
-        ))),
-    }
-}
-
 fn by_extension(file: &Path) -> Result<Kind, Failure> {
     let extension = file.extension().and_then(|extension| extension.to_str());
     match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -156,15 +145,6 @@ mod tests {
     #[case(&[COLUMNS, "--separator", ","], None, true)]
     fn format_is_named_or_guessed(#[case] line: &[&str], #[case] file: Option<&str>, #[case] is_tsv: bool) {
         assert_eq!(matches!(format(line, file).unwrap(), Format::Tsv(_)), is_tsv);
-    }
-
-    #[test]
-    fn line_that_an_import_would_not_read_is_refused() {
-        check_length(b"r", 64, 64).unwrap();
-        let refusal = check_length(b"r\xff", 65, 64).unwrap_err().to_string();
-        let why =
-            "cannot export row r\\xFF: a line of it would have 65 bytes, and an import reads at most 64";
-        assert_eq!(refusal, why);
     }
 
     #[rstest]

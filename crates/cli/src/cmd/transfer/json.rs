@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hbase_txn::{BytesBinary, Cell, Put, Row};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::format::check_length;
+use super::line_length::check_length;
 use crate::{
     cmd::{
         input_lines::InputLines,

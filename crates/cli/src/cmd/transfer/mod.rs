@@ -15,6 +15,7 @@
 //! | `part` | the parts of an export |
 //! | `partial` | an export that is not complete, and how far it is |
 //! | `format` | the two formats of files |
+//! | `line_length` | the length of lines that an import can read |
 //! | `json` | rows and mutations as JSON lines |
 //! | `tsv` | rows as fields with a separator |
 
@@ -28,6 +29,7 @@ mod import;
 mod importer;
 mod json;
 mod ledger;
+mod line_length;
 mod part;
 mod partial;
 mod rejects;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, str};
 use bytes::Bytes;
 use hbase_txn::{BytesBinary, Mutation, Put, Row, parse_bytes_binary};
 
-use super::format::check_length;
+use super::line_length::check_length;
 use crate::{
     cmd::{input_lines::InputLines, json_line::refuse_byte_order_mark},
     exit::Failure,
