@@ -45,7 +45,7 @@ fn weaknesses_for_locks_are_noted(
     #[case] describe: fn(TableDescriptor) -> TableDescriptor,
     #[case] expected: &[(&str, &str)],
 ) {
-    let table = TestTable::odd(label, describe, &[]);
+    let table = TestTable::odd(label, describe, &["\0"]);
     let (names, objects) = findings(&table, 0);
     assert_eq!(names, named(expected));
     // One of the two is always noted, with or without NEW_VERSION_BEHAVIOR: the operator chooses.
@@ -63,7 +63,7 @@ fn weaknesses_for_locks_are_noted(
 fn a_ttl_shorter_than_java_clients_leases_is_broken() {
     let short =
         |table: TableDescriptor| table.with_family(FamilyDescriptor::new("D").with_attribute("TTL", "60"));
-    let table = TestTable::odd("check_short", short, &[]);
+    let table = TestTable::odd("check_short", short, &["\0"]);
     let (names, objects) = findings(&table, 1);
     assert_eq!(
         names[1],
@@ -89,7 +89,7 @@ fn boundary_between_the_rows_of_a_lock_is_named_and_refused() {
     let descriptor = bare(TableDescriptor::from(table.name()));
     with_admin(async |admin| {
         admin
-            .create_table(&descriptor, &[bytes::Bytes::from_static(cut)])
+            .create_table(&descriptor, &[&[0], cut].map(bytes::Bytes::from_static))
             .await
             .unwrap();
     });

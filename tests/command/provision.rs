@@ -79,7 +79,12 @@ fn applied_table_needs_no_further_change() {
         json!({"table": table.0, "done": "read-back"}),
         json!({"table": table.0, "done": "probe", "regions": 4}),
     ];
-    assert_eq!(applied.objects(), steps);
+    let (changes, done): (Vec<_>, Vec<_>) = applied
+        .objects()
+        .into_iter()
+        .partition(|object| object["change"].is_string());
+    assert_eq!(changes, planned.objects());
+    assert_eq!(done, steps);
     assert_eq!(applied.stderr, "");
     assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
 

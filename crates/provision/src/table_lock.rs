@@ -26,7 +26,13 @@ impl TableLock {
         match connection.admin().table_lock(name_for(table)?, "hbase-txn").await {
             Ok(lock) => Ok(Self { lock: Some(lock) }),
             Err(error) if error.kind() == ClientErrorKind::AccessDenied => Ok(Self { lock: None }),
-            Err(error) => Err(Error::from(error).at_operation("waiting for other changes of the table")),
+            Err(error) => {
+                let what = "the lock on its changes was not acquired";
+                let outer = Error::new(error.kind(), what)
+                    .with_retryable(error.is_retryable())
+                    .with_hint("if another process changes the table, wait for its end; the lock of a process that was killed expires");
+                Err(outer.with_source(error))
+            }
         }
     }
 

@@ -110,8 +110,9 @@ async fn repair_waits_for_the_lock_on_changes() {
         says(
             &error,
             &[
-                "waiting for other changes of the table",
-                "another client holds the lock",
+                "lock on its changes was not acquired",
+                "another process",
+                table.name.qualifier(),
             ],
         );
     }
