@@ -115,8 +115,9 @@ impl LocalCluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if its files can't be read.
+    /// Returns an error if its files can't be read, or belong to another user.
     pub fn status(&self) -> Result<ClusterStatus> {
+        self.layout.check_owner()?;
         status::read(&self.home, &self.layout, &self.name)
     }
 
@@ -124,7 +125,7 @@ impl LocalCluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if its files can't be read.
+    /// Returns an error if its files can't be read, or belong to another user.
     pub async fn probe(&self) -> Result<ClusterStatus> {
         let mut status = self.status()?;
         if status.state.is_running()
@@ -492,6 +493,7 @@ impl LocalCluster {
     }
 
     async fn lock(&self, deadline: Instant) -> Result<FileLock> {
+        self.layout.check_owner()?;
         let what = format!("cluster {}", self.name);
         FileLock::acquire(&self.layout.lock_file(), &what, deadline).await
     }

@@ -2,9 +2,11 @@
 
 use std::{
     env, fs, io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+use rustix::process::geteuid;
 
 use super::failure;
 use crate::{Error, Result};
@@ -151,7 +153,27 @@ impl Layout {
         self.root.join("id")
     }
 
+    /// Refuses the cluster of another user: its processes are not visible as such, so it would seem to
+    /// be stopped.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        match fs::metadata(&self.root) {
+            Ok(found) if found.uid() != geteuid().as_raw() => Err(failure(format!(
+                "{} belongs to another user (uid {})",
+                self.root.display(),
+                found.uid()
+            ))
+            .with_hint("run the command as that user, or choose another folder with XDG_STATE_HOME")),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn create(&self) -> Result<()> {
+        // Keys of servers and users are among the files. Private before anything is in it, because a
+        // folder that is open stays open.
+        create_folder(&self.root)?;
+        let private = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&self.root, private)
+            .map_err(|error| storage("can't make private", &self.root, error))?;
         for folder in [
             self.data(),
             self.logs(),
@@ -161,10 +183,7 @@ impl Layout {
         ] {
             create_folder(&folder)?;
         }
-        // Keys of servers and users are among the files.
-        let private = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(self.root(), private)
-            .map_err(|error| storage("can't make private", self.root(), error))
+        Ok(())
     }
 }
 
@@ -263,6 +282,23 @@ mod tests {
     fn folders_that_java_would_misread_are_refused(#[case] state: &str) {
         let error = Layout::new(&Home::new(state, "/cache"), "x").unwrap_err();
         assert!(error.hint().unwrap().contains("XDG_STATE_HOME"));
+    }
+
+    #[test]
+    fn a_cluster_is_private_to_its_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&Home::new(folder.path(), folder.path()), "x").unwrap();
+        layout.check_owner().unwrap();
+        create_folder(layout.root()).unwrap();
+        layout.create().unwrap();
+        let root = fs::metadata(layout.root()).unwrap();
+        assert_eq!(root.permissions().mode() & 0o777, 0o700);
+        layout.check_owner().unwrap();
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(layout.root(), Some(65534), None).unwrap();
+            let error = layout.check_owner().unwrap_err();
+            assert!(error.to_string().contains("another user"), "{error}");
+        }
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //! certainly the same one.
 //!
 //! A pid alone proves nothing: pids are reused, and after a reboot they belong to other processes.
-//! So a process is identified by its pid, its start time, the boot of the machine, and an argument
-//! on its command line with the cluster's identity.
+//! So a process is identified by its pid, its start time, the boot of the machine, its user, its
+//! program, and an argument on its command line with the cluster's identity.
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet, ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, path::Path,
+    time::Duration,
+};
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
+    process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal},
 };
 use tokio::time::Instant;
 
@@ -33,7 +36,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Finds the process with this pid, if it is alive and has `marker` on its command line.
+    /// Finds the process with this pid, if it is alive and a Java process of this user with `marker` on
+    /// its command line.
     pub(super) fn find(pid: i32, marker: &str) -> Option<Self> {
         Self::look(pid, marker, false)
     }
@@ -52,20 +56,19 @@ impl Process {
     /// Reads a process. Its command line is empty while its program is being loaded; `loading`
     /// accepts that.
     fn look(pid: i32, marker: &str, loading: bool) -> Option<Self> {
+        let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let start_time = start_time_if_alive(&stat)?;
         let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let marked = command
-            .split(|byte| *byte == 0)
-            .any(|argument| argument == marker.as_bytes());
-        (marked || (loading && command.is_empty())).then(|| Self {
+        let known = is_java(&command, marker) || (loading && command.is_empty());
+        (owner == geteuid().as_raw() && known).then(|| Self {
             pid,
             start_time,
             boot: boot(),
         })
     }
 
-    /// Finds all processes of this machine that have `marker` on their command line.
+    /// Finds all Java processes of this user that have `marker` on their command line.
     pub(super) fn find_all(marker: &str) -> BTreeSet<Self> {
         let Ok(entries) = fs::read_dir("/proc") else {
             return BTreeSet::new();
@@ -155,6 +158,15 @@ pub(super) async fn wait_for_end(processes: &BTreeSet<Process>, marker: &str, de
     .await
 }
 
+/// Returns whether a command line starts Java with this argument. Every user can read the marker of a
+/// cluster, and pass it to a program such as `pgrep`.
+fn is_java(command: &[u8], marker: &str) -> bool {
+    let mut words = command.split(|byte| *byte == 0);
+    let name = |word: &[u8]| Path::new(OsStr::from_bytes(word)).file_name() == Some(OsStr::new("java"));
+    // The second word, if `java` is a script that starts the real one.
+    words.clone().take(2).any(name) && words.any(|word| word == marker.as_bytes())
+}
+
 /// Returns the start time from `/proc/PID/stat`, unless the process has ended.
 fn start_time_if_alive(stat: &str) -> Option<u64> {
     // The name in parentheses may contain any character, so the fields are counted from the last
@@ -177,7 +189,10 @@ fn boot() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command, Stdio};
+    use std::{
+        os::unix::process::CommandExt as _,
+        process::{Child, Command, Stdio},
+    };
 
     use super::*;
 
@@ -186,7 +201,13 @@ mod tests {
 
     impl Sleeper {
         fn start(marker: &str) -> Self {
+            Self::start_as("/opt/java/bin/java", marker)
+        }
+
+        /// Starts a process whose program has this name.
+        fn start_as(program: &str, marker: &str) -> Self {
             let child = Command::new("sh")
+                .arg0(program)
                 .args(["-c", "read forever", marker])
                 .stdin(Stdio::piped())
                 .spawn()
@@ -250,6 +271,58 @@ mod tests {
             let forged = BTreeSet::from([other]);
             kill(&forged, "hbase-txn-test-stranger").await.unwrap();
             assert!(real.is_alive("hbase-txn-test-stranger"));
+        }
+    }
+
+    #[tokio::test]
+    async fn another_program_with_the_marker_is_left_alone() {
+        let marker = &format!("hbase-txn-test-program-{}", std::process::id());
+        let (server, search) = (Sleeper::start(marker), Sleeper::start_as("pgrep", marker));
+        let server = server.found(marker).await;
+        assert_eq!(Process::find_all(marker), BTreeSet::from([server]));
+
+        // The pid file has the pid of the other program.
+        let stat = fs::read_to_string(format!("/proc/{}/stat", search.pid())).unwrap();
+        let forged = Process {
+            pid: search.pid(),
+            start_time: start_time_if_alive(&stat).unwrap(),
+            boot: boot(),
+        };
+        end(&BTreeSet::from([forged]), marker, Duration::from_secs(5))
+            .await
+            .unwrap();
+        let state = fs::read_to_string(format!("/proc/{}/stat", search.pid())).unwrap();
+        assert!(start_time_if_alive(&state).is_some(), "{state}");
+    }
+
+    #[tokio::test]
+    async fn a_process_of_another_user_is_left_alone() {
+        // Only root can start one.
+        if !geteuid().is_root() {
+            assert_eq!(Process::look(1, "", true), None);
+            return;
+        }
+        let marker = &format!("hbase-txn-test-user-{}", std::process::id());
+        let mut nobody = Command::new("sh");
+        nobody
+            .arg0("java")
+            .args(["-c", "read forever", marker])
+            .uid(65534);
+        let nobody = Sleeper(nobody.stdin(Stdio::piped()).spawn().unwrap());
+        assert_eq!(Process::of_child(nobody.pid(), marker).await, None);
+        assert!(Process::find_all(marker).is_empty());
+    }
+
+    #[test]
+    fn a_script_named_java_may_start_the_real_one() {
+        for (command, found) in [
+            ("/usr/bin/java\0-Xmx1g\0-Dx=1\0Main\0", true),
+            ("/bin/sh\0/opt/shims/java\0-Dx=1\0Main\0", true),
+            ("java\0-Dx=12\0Main\0", false),
+            ("grep\0-Dx=1\0java\0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_java(command.as_bytes(), "-Dx=1"), found, "{command:?}");
         }
     }
 
