@@ -103,8 +103,13 @@ pub(crate) fn word(text: &impl Display) -> String {
     if let Some(rest) = text.strip_prefix('-') {
         text = format!(r"\x2D{rest}");
     }
-    // Only a NUL can't be quoted, and no argument of a command can have one.
-    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
+    quote(&text)
+}
+
+/// Quotes a text for a shell, which takes it unchanged.
+pub(crate) fn quote(text: &str) -> String {
+    // Only a NUL can't be quoted, and no argument or variable can have one.
+    shlex::try_quote(text).map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
 
 #[cfg(test)]

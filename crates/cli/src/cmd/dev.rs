@@ -295,12 +295,17 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
     }
     output::complain(&summary(status));
     for (variable, value) in &status.environment {
-        output::complain(&format!("export {variable}={value}"));
+        output::complain(&export(variable, value));
     }
     if let Some(uri) = &status.uri {
         output::line(uri)?;
     }
     Ok(())
+}
+
+/// Formats a variable as a line that a shell may run.
+fn export(variable: &str, value: &str) -> String {
+    format!("export {variable}={}", hints::quote(value))
 }
 
 /// Formats the processes and ports for people.
@@ -365,5 +370,28 @@ async fn or_interrupted<T>(work: impl Future<Output = hbase_local::Result<T>>) -
         done = work => Ok(done?),
         _ = interrupt.recv() => Err(Failure::Interrupted),
         _ = terminate.recv() => Err(Failure::Interrupted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn exported_value_reaches_a_shell_unchanged() {
+        for value in [
+            "/home/me/.local/state/hbase-txn/dev/x/client-conf",
+            "/a b/it's \"c\"",
+            "/$HOME/${HOME}/$(false)/`false`/\\",
+            "/x; exit 1 #&|<>*?~",
+        ] {
+            let output = Command::new("sh")
+                .args(["-euc", r#"eval "$1"; printf %s "$X""#, "sh", &export("X", value)])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), value, "{output:?}");
+        }
     }
 }

@@ -27,7 +27,8 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces a file atomically: a reader sees the old text or the new one, also after a crash.
+/// Replaces a file atomically: a reader sees the old text or the new one, also after a crash. The file
+/// keeps its permissions.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
     let written = file.temporary.write_all(text.as_bytes());
@@ -44,9 +45,21 @@ pub(super) struct NewFile {
 
 impl NewFile {
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        // The permissions of an ordinary new file; temporary files are more restricted by default.
-        let permissions = Permissions::from_mode(0o666);
-        let created = Builder::new().permissions(permissions).tempfile_in(folder(path));
+        let created = match fs::metadata(path) {
+            // The new contents are for the same readers. The permissions are set on the file, because the
+            // umask would restrict those of its creation.
+            Ok(found) => NamedTempFile::new_in(folder(path)).and_then(|temporary| {
+                let mode = found.permissions().mode() & 0o777;
+                temporary
+                    .as_file()
+                    .set_permissions(Permissions::from_mode(mode))?;
+                Ok(temporary)
+            }),
+            // The permissions of an ordinary new file; temporary files are more restricted by default.
+            Err(_) => Builder::new()
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(folder(path)),
+        };
         Ok(Self {
             temporary: created.map_err(|error| refused(path, &output::plain(&error)))?,
             path: path.to_owned(),
@@ -93,6 +106,24 @@ mod tests {
         fs::write(&usual, "").unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path), mode(&usual));
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export.json");
+        for mode in [0o600, 0o640, 0o666] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let file = NewFile::create(&path).unwrap();
+            // Also before it is complete.
+            for file in [file.temporary.path(), &path] {
+                let found = fs::metadata(file).unwrap().permissions().mode();
+                assert_eq!(found & 0o777, mode, "{}", file.display());
+            }
+            file.replace().unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Read},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -119,7 +120,9 @@ impl LastRun {
 
     fn write(&self, path: &Path) -> Result<(), String> {
         if let Some(folder) = path.parent() {
+            // Prefixes of rows are in the file.
             fs::create_dir_all(folder)
+                .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
                 .map_err(|error| format!("creating {}: {}", folder.display(), output::plain(&error)))?;
         }
         let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
@@ -250,5 +253,16 @@ mod tests {
             assert!(run(1).replace(&path).is_none());
             assert!(read(&path).unwrap().is_some());
         }
+    }
+
+    #[test]
+    fn runs_are_private_to_their_user() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("skew");
+        // As an earlier release made it.
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        run(1).write(&folder.join("t.json")).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     }
 }
