@@ -1,6 +1,11 @@
 //! XML and YAML of the folder and the guides.
 
-use std::{collections::BTreeMap, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    process::Command,
+};
 
 use hbase_local::BootOptions;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
@@ -192,6 +197,69 @@ fn all_scripts_are_well_formed() {
     for block in blocks(Language::Shell) {
         well_formed(&block.to_string(), &["-c", &block.text]);
     }
+}
+
+#[test]
+fn ports_of_containers_are_published_on_loopback_only() {
+    let mut published = 0;
+    for block in blocks(Language::Console) {
+        let words: Vec<&str> = block.text.split_whitespace().collect();
+        for (option, port) in words.iter().zip(&words[1..]) {
+            assert!(!matches!(*option, "-p" | "-P" | "--publish-all"), "{block}");
+            if *option == "--publish" {
+                assert!(port.starts_with("127.0.0.1:"), "{block}: {port}");
+                published += 1;
+            }
+        }
+    }
+    assert_eq!(published, 3);
+}
+
+/// A container on the host's network serves the host alone, unless it is given a name for others.
+#[test]
+fn a_standalone_container_listens_on_loopback_unless_it_has_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let java = folder.path().join("java");
+    fs::write(&java, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
+    fs::set_permissions(&java, Permissions::from_mode(0o755)).unwrap();
+    for (host, listens) in [("", "127.0.0.1"), ("hbase", "0.0.0.0")] {
+        let output = Command::new("sh")
+            .arg(path("coprocessor/docker/entrypoint"))
+            .arg("standalone")
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
+            .env("HBASE_HOST", host)
+            .output()
+            .unwrap();
+        let arguments = String::from_utf8(output.stdout).unwrap();
+        for key in [
+            "hbase.master.ipc.address",
+            "hbase.regionserver.ipc.address",
+            "hbase.zookeeper.property.clientPortAddress",
+        ] {
+            assert!(
+                arguments.lines().any(|line| line == format!("{key}={listens}")),
+                "{host:?}: {arguments}"
+            );
+        }
+    }
+}
+
+/// Servers' files may have passwords, so what reads or changes one prints none of it.
+#[test]
+fn the_role_prints_no_file_of_a_server() {
+    let tasks = yaml(&read(format!("{ROLE}/tasks/main.yml"))).remove(0);
+    let (mut read, mut written) = (0, 0);
+    for task in tasks.as_vec().unwrap() {
+        if !task["ansible.builtin.slurp"].is_badvalue() {
+            assert_eq!(task["no_log"].as_bool(), Some(true), "{task:?}");
+            read += 1;
+        }
+        if !task["ansible.builtin.blockinfile"].is_badvalue() {
+            assert_eq!(task["diff"].as_bool(), Some(false), "{task:?}");
+            written += 1;
+        }
+    }
+    assert_eq!((read, written), (1, 1));
 }
 
 /// The build context has all files that the Dockerfile copies.
