@@ -184,7 +184,9 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     let cluster = Cluster::new("life");
     let booted = cluster.run(&["up"]);
     let uri = booted.uri().to_owned();
-    assert!(booted.stderr.contains("starting HBase"), "{booted:?}");
+    for told in ["starting HBase", "any user of this machine can act as any user"] {
+        assert!(booted.stderr.contains(told), "{booted:?}");
+    }
 
     let (code, status) = cluster.status();
     assert_eq!(code, 0);
@@ -366,7 +368,9 @@ fn thrift_gateway_starts_dies_and_comes_back() {
 #[test]
 fn region_servers_die_and_come_back() {
     let cluster = Cluster::new("servers");
-    let uri = cluster.run(&["up", "--region-servers", "2"]).uri().to_owned();
+    let booted = cluster.run(&["up", "--region-servers", "2"]);
+    let uri = booted.uri().to_owned();
+    assert!(booted.stderr.contains("HDFS checks no user"), "{booted:?}");
     let (_, before) = cluster.status();
     assert_eq!(before["pids"].as_object().unwrap().len(), 6);
     everything_listens_on_loopback(&before);

@@ -1,4 +1,5 @@
-//! Exceptions that a coprocessor throws after the write is applied.
+//! Exceptions that a coprocessor throws after the write is applied. The cluster allows its jar by
+//! `hbase.coprocessor.region.whitelist.paths`.
 
 use hbase_txn::{Get, Outcome, Put, TableDescriptor, TableName};
 

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::join_all;
+use hbase_local::LocalCluster;
 use hbase_txn::Increment;
 
 use super::*;
@@ -14,6 +15,43 @@ use crate::{
     proxy::{Action, Proxy},
     support::connect_by,
 };
+
+/// Local clusters, and those set up by the guides, have `CoprocessorWhitelistMasterObserver`.
+#[tokio::test]
+async fn a_table_that_names_a_jar_is_refused() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        // A jar that servers can read, because the master looks for the class in it first.
+        let folder = match LocalCluster::new(&cluster.status.name) {
+            Ok(local) => local.status().unwrap().folders["jars"].clone(),
+            // The container of `make test-docker`.
+            Err(_) => "/opt/hbase/lib".into(),
+        };
+        let class = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
+        let jar = format!(
+            "file://{}/hbase-server-{}.jar|{class}|1001|",
+            folder.display(),
+            cluster.status.version.unwrap()
+        );
+        let refused = |error: hbase_client::Error| {
+            says(&error, &["DENIED in hbase.coprocessor.region.whitelist.paths"]);
+        };
+        let new = by_three(unique_name("jar")).with_attribute("coprocessor$9", jar.clone());
+        refused(admin.create_table(&new, &[]).await.unwrap_err());
+        assert!(!admin.tables().await.unwrap().contains(&new.name));
+
+        let shared = TestTable::create_on(cluster, "jar", by_three, &[]).await;
+        let stored = admin.descriptor(&shared.name).await.unwrap();
+        let altered = stored.clone().with_attribute("coprocessor$9", jar);
+        refused(admin.modify_table(&altered).await.unwrap_err());
+        assert_eq!(admin.descriptor(&shared.name).await.unwrap(), stored);
+        // The table's endpoint is of the servers' class path.
+        let opened = shared.open(admin.connection()).await;
+        let transaction = opened.transaction("xxx").put(put("xxx1", "v"));
+        assert!(transaction.commit().await.is_committed());
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn attributes_are_sent_and_every_release_accepts_them() {

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use super::{
     client_conf, kerberos,
     layout::{Layout, create_folder, remove, storage},
+    options::add_class,
     ports::{MASTER, Ports, REGION_SERVER, ZOOKEEPER},
     properties::{LOOPBACK, Properties, ZNODE, properties, xml},
     role::Shape,
@@ -12,6 +13,10 @@ use super::{
     tls,
 };
 use crate::{Error, Result};
+
+pub(super) const MASTER_COPROCESSORS: &str = "hbase.coprocessor.master.classes";
+/// Refuses tables that name a jar. Classes of the servers' class path need no jar.
+const WHITELIST: &str = "org.apache.hadoop.hbase.security.access.CoprocessorWhitelistMasterObserver";
 
 /// The folder beside the configuration of HBase with what only HDFS reads.
 pub(super) const HDFS: &str = "hdfs";
@@ -43,6 +48,9 @@ pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()>
         hbase.extend(tls::server_site(layout, tls));
     }
     hbase.extend(state.properties.clone());
+    // Whoever reaches a port may alter tables: no jars that they name, unless the user sets
+    // `hbase.coprocessor.region.whitelist.paths`.
+    add_class(&mut hbase, MASTER_COPROCESSORS, WHITELIST);
     write("hbase-site.xml", &xml(&hbase))?;
     write("core-site.xml", &xml(&core))?;
     write("log4j.properties", LOG4J)?;
@@ -136,6 +144,8 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         // The Thrift gateway, which reads this file too.
         ("hbase.regionserver.thrift.ipaddress", LOOPBACK.into()),
         ("hbase.thrift.info.port", "-1".into()),
+        // No filters from jars in the root folder, which every user can write to if it is in HDFS.
+        ("hbase.use.dynamic.jars", "false".into()),
         // The interval at which a region server looks for its master. The default takes three
         // seconds of every boot.
         ("hbase.regionserver.msginterval", "500".into()),
@@ -311,6 +321,20 @@ mod tests {
         assert!(site.contains("<name>hbase.regionserver.msginterval</name><value>1000</value>"));
         assert!(site.contains("<value>&lt;b&gt;&amp;c</value>"));
         assert!(!layout.conf().join("hdfs-site.xml").exists());
+    }
+
+    #[rstest]
+    #[case(None, WHITELIST)]
+    #[case(Some("org.example.Own"), &format!("org.example.Own,{WHITELIST}"))]
+    #[case(Some(WHITELIST), WHITELIST)]
+    fn masters_refuse_jars_whatever_else_they_load(#[case] own: Option<&str>, #[case] expected: &str) {
+        let own = own.map(|class| (MASTER_COPROCESSORS.to_owned(), class.to_owned()));
+        let (_folder, layout, _) = written(Shape::Standalone, &own.into_iter().collect());
+        let site = fs::read_to_string(layout.conf().join("hbase-site.xml")).unwrap();
+        let line = format!("<name>{MASTER_COPROCESSORS}</name><value>{expected}</value>");
+        assert!(site.contains(&line), "{site}");
+        assert!(!site.contains("whitelist.paths"), "{site}");
+        assert!(site.contains("<name>hbase.use.dynamic.jars</name><value>false</value>"));
     }
 
     #[rstest]

@@ -45,7 +45,7 @@ const VISIBILITY: &str = "org.apache.hadoop.hbase.security.visibility.Visibility
 /// The coprocessors of `authorization`. The access controller precedes the visibility controller,
 /// which reads the permissions that it has checked.
 const CONTROLLERS: [(&str, &[&str]); 3] = [
-    ("hbase.coprocessor.master.classes", &[ACCESS, VISIBILITY]),
+    (config::MASTER_COPROCESSORS, &[ACCESS, VISIBILITY]),
     (REGION_SYSTEM_COPROCESSORS, &[ACCESS, VISIBILITY]),
     ("hbase.coprocessor.regionserver.classes", &[ACCESS]),
 ];
@@ -294,7 +294,7 @@ impl BootOptions {
 }
 
 /// Adds a class to a list of coprocessors, unless the list has it.
-fn add_class(properties: &mut Properties, key: &str, class: &str) {
+pub(super) fn add_class(properties: &mut Properties, key: &str, class: &str) {
     let classes = properties.entry(key.to_owned()).or_default();
     if !classes.split(',').any(|existing| existing.trim() == class) {
         let separator = if classes.is_empty() { "" } else { "," };

@@ -18,7 +18,7 @@ use crate::{
 /// Start and stop a real HBase on this machine, for development and tests
 ///
 /// Requires Linux, Java (8, 11, or 17 to 23), and Maven once for each version. All servers listen on
-/// 127.0.0.1 only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME unless --home
+/// 127.0.0.1 only, where any user of the machine can reach them. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME unless --home
 /// specifies another folder, jars in $XDG_CACHE_HOME/hbase-txn.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
@@ -174,6 +174,7 @@ impl Action {
                     status => status?,
                 };
                 progress.finish();
+                output::complain(unprotected(&status));
                 print(&status, global)?;
             }
             Self::Down { purge: false } => {
@@ -301,6 +302,23 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
         output::line(uri)?;
     }
     Ok(())
+}
+
+/// Names what other users of this machine can do. A user reaches all ports on loopback.
+fn unprotected(status: &ClusterStatus) -> &'static str {
+    let kerberos = status.ports.contains_key("kdc");
+    match (kerberos, status.shape) {
+        (_, Some(Shape::Distributed { .. })) => {
+            "warning: HDFS checks no user: any user of this machine can read and change all data of the cluster, and run code as \
+             you (docs/local-clusters.md)"
+        }
+        (true, _) => {
+            "warning: ZooKeeper checks no user: any user of this machine can change its data (docs/local-clusters.md)"
+        }
+        (false, _) => {
+            "warning: any user of this machine can act as any user of the cluster (docs/local-clusters.md)"
+        }
+    }
 }
 
 /// Formats a variable as a line that a shell may run.
