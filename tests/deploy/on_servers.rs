@@ -1,6 +1,6 @@
 //! The effects of settings, lines for the shell, and commands on a cluster with the settings.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use bytes::Bytes;
 use hbase_provision::{Severity, TableFile, audit_table};
@@ -213,6 +213,30 @@ async fn the_rule_by_a_delimiter_keeps_a_split_off_a_prefix_too() {
     let cluster = Cluster::boot("delimiter", &rule);
     let connection = cluster.connect().await;
     splits_at(&connection, name("site_delimiter"), "c42/7", "c42").await;
+}
+
+/// Coprocessors by attribute that are off for all servers protect nothing, and stop splits.
+#[tokio::test]
+async fn a_table_switches_attributes_on_again_and_no_split_completes_without() {
+    let cluster = Cluster::boot("attributes", &["hbase.coprocessor.user.enabled=false"]);
+    let connection = cluster.connect().await;
+    let admin = connection.admin();
+    let name = name("switched_on");
+    let descriptor = plain(name.clone())
+        .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
+        .with_multi_row_mutation_endpoint();
+    admin.create_table(&descriptor, &[]).await.unwrap();
+    assert!(broken(&connection, &name).await.contains(&"endpoint-missing"));
+    let stored = admin.descriptor(&name).await.unwrap();
+    let altered = stored.with_attribute("hbase.coprocessor.user.enabled", "true");
+    admin.modify_table(&altered).await.unwrap();
+    assert!(!broken(&connection, &name).await.contains(&"endpoint-missing"));
+
+    let whole = admin.regions(&name).await.unwrap().remove(0).region;
+    let split = admin.split_region(&whole, Some(Bytes::from("m")));
+    let ended = tokio::time::timeout(Duration::from_secs(10), split).await;
+    assert!(ended.is_err(), "{ended:?}");
+    assert_eq!(admin.regions(&name).await.unwrap().len(), 1);
 }
 
 /// Asserts that a split of a new table without a rule, at one key, results in a boundary at

@@ -119,25 +119,68 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
         .iter()
         .map(|(key, value)| (text(key), text(value)))
         .collect();
-    let classes = defaults["hbase_transactions_user_region_classes"]
-        .as_vec()
-        .unwrap();
-    let classes: Vec<String> = classes.iter().map(text).collect();
-    role.insert(
-        "hbase.coprocessor.user.region.classes".to_owned(),
-        classes.join(","),
-    );
+    for (list, variable) in LISTS {
+        role.insert(list.to_owned(), classes(&defaults, variable).join(","));
+    }
     assert_eq!(role, file);
+}
+
+/// Keeps users that may alter a table from running code of theirs in region servers.
+const WHITELIST: &str = "org.apache.hadoop.hbase.security.access.CoprocessorWhitelistMasterObserver";
+
+/// Whoever follows a guide that grants the permission to alter tables, or turns attributes of
+/// tables on, has restricted their classes before.
+#[test]
+fn coprocessors_are_restricted_before_anything_that_needs_it() {
+    let list = "hbase.coprocessor.master.classes";
+    assert_eq!(settings(&read(SITE))[list], WHITELIST);
+    assert!(rendered(&[], &[]).contains(WHITELIST));
+    let mut guides = 0;
+    for folder in ["coprocessor", ROLE, "docs"] {
+        let files = [folder.to_owned(), format!("{folder}/defaults")];
+        let entries = files.iter().filter_map(|folder| fs::read_dir(path(folder)).ok());
+        for file in entries.flatten().map(|entry| entry.unwrap().path()) {
+            let Ok(text) = fs::read_to_string(&file) else {
+                continue;
+            };
+            let needs = ["RWXC", "XC ", "coprocessor.user.enabled"];
+            let Some(needs) = needs.iter().filter_map(|text_of| text.find(text_of)).min() else {
+                continue;
+            };
+            let first = [
+                "CoprocessorWhitelistMasterObserver",
+                "#restrict-coprocessors-first",
+            ];
+            let first = first.iter().filter_map(|text_of| text.find(text_of)).min();
+            assert!(first.is_some_and(|first| first < needs), "{}", file.display());
+            guides += 1;
+        }
+    }
+    assert_eq!(guides, 6);
+}
+
+/// The lists of classes, and the role's variables with those that it adds.
+const LISTS: [(&str, &str); 2] = [
+    (
+        "hbase.coprocessor.master.classes",
+        "hbase_transactions_master_classes",
+    ),
+    (
+        "hbase.coprocessor.user.region.classes",
+        "hbase_transactions_user_region_classes",
+    ),
+];
+
+fn classes(defaults: &Yaml, variable: &str) -> Vec<String> {
+    let classes = defaults[variable].as_vec().unwrap().iter();
+    classes.map(|class| class.as_str().unwrap().to_owned()).collect()
 }
 
 /// Renders the role's template like Ansible, without Ansible.
 fn rendered(others: &[&str], more: &[(&str, &str)]) -> String {
     let defaults = yaml(&read(format!("{ROLE}/defaults/main.yml"))).remove(0);
     let text = |yaml: &Yaml| yaml.as_str().unwrap().to_owned();
-    let classes = defaults["hbase_transactions_user_region_classes"]
-        .as_vec()
-        .unwrap();
-    let classes: Vec<String> = classes.iter().map(text).collect();
+    let [master_classes, region_classes] = LISTS.map(|(_, variable)| classes(&defaults, variable));
     let defaults = defaults["hbase_transactions_settings"].as_hash().unwrap();
     let mut settings: Settings = defaults
         .iter()
@@ -161,8 +204,10 @@ fn rendered(others: &[&str], more: &[(&str, &str)]) -> String {
     let block = environment.render_str(
         &template,
         context! {
-            hbase_transactions_classes_of_others => others,
-            hbase_transactions_user_region_classes => classes,
+            hbase_transactions_master_classes_of_others => others,
+            hbase_transactions_master_classes => master_classes,
+            hbase_transactions_region_classes_of_others => others,
+            hbase_transactions_user_region_classes => region_classes,
             hbase_transactions_settings => settings,
         },
     );
@@ -177,11 +222,13 @@ fn the_template_of_the_role_makes_the_settings_of_the_file() {
     BootOptions::new().hbase_site(&block).unwrap();
 
     // Existing classes stay in front, none occurs twice, and no character breaks the file.
-    let list = "hbase.coprocessor.user.region.classes";
-    let block = rendered(&["org.example.Other", &file[list]], &[("a.b", "<1 & 2>")]);
+    let own: Vec<&str> = LISTS.iter().map(|(list, _)| file[*list].as_str()).collect();
+    let block = rendered(&["org.example.Other", own[0], own[1]], &[("a.b", "<1 & 2>")]);
     BootOptions::new().hbase_site(&block).unwrap();
     let written = settings(&block);
-    assert_eq!(written[list], format!("org.example.Other,{}", file[list]));
+    for (list, _) in LISTS {
+        assert_eq!(written[list], format!("org.example.Other,{},{}", own[0], own[1]));
+    }
     assert_eq!(written["a.b"], "<1 & 2>");
     assert_eq!(written.len(), file.len() + 1);
 }

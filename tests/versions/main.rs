@@ -19,6 +19,7 @@ mod column_families;
 mod compression;
 mod conditional;
 mod differential;
+mod family_permissions;
 mod filters;
 mod latches;
 mod locks;

@@ -35,6 +35,10 @@ pub(super) fn grant(user: &str, table: &TableName) -> String {
     )
 }
 
+/// What to know before [`grant`]: a table's attribute names classes that servers load.
+pub(super) const GRANT_REMARK: &str = "as an administrator of HBase; with C the user can also attach classes to the table, which \
+     servers run: first set CoprocessorWhitelistMasterObserver on the masters (coprocessor/security.md)";
+
 /// HBase's own check of a table's regions.
 pub(super) fn hbck(table: &TableName) -> String {
     format!("hbase hbck -details {}", word(table))

@@ -377,7 +377,8 @@ fn endpoint_missing(missing: Vec<(&TableRegion, Error)>, of: usize) -> Error {
         ),
     )
     .with_hint(
-        "servers load it only where hbase.coprocessor.enabled and hbase.coprocessor.user.enabled are true there; a table whose \
+        "servers load it only where hbase.coprocessor.enabled and hbase.coprocessor.user.enabled are true, which needs \
+         CoprocessorWhitelistMasterObserver on the masters to keep out code of users (coprocessor/security.md); a table whose \
          endpoint = false relies on hbase-site.xml",
     );
     match missing.into_iter().next() {

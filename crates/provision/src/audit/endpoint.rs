@@ -121,10 +121,7 @@ impl Answers {
                 finding
                     .of_table(&descriptor.name)
                     .in_regions(self.refused.clone())
-                    .fixed_by(
-                        command::grant(user, &descriptor.name),
-                        "as an administrator of HBase",
-                    ),
+                    .fixed_by(command::grant(user, &descriptor.name), command::GRANT_REMARK),
             );
         }
         findings
@@ -159,7 +156,8 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
         finding.fixed_by(
             command::of_table("reopen", name),
             "the table names it, so its regions are older than that; or its servers don't load it: first set \
-             hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true there, and restart them",
+             CoprocessorWhitelistMasterObserver on the masters (coprocessor/security.md), then hbase.coprocessor.enabled \
+             and hbase.coprocessor.user.enabled to true on the region servers, and restart them",
         )
     } else {
         finding.fixed_by(command::alter(name, &["--endpoint"]), "")

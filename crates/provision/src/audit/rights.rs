@@ -81,7 +81,7 @@ fn missing(user: &str, table: &TableName, what: &str) -> Finding {
         "what the user asks of it is refused",
     )
     .of_table(table)
-    .fixed_by(command::grant(user, table), "as an administrator of HBase")
+    .fixed_by(command::grant(user, table), command::GRANT_REMARK)
 }
 
 #[cfg(all(test, feature = "kerberos"))]
