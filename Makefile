@@ -21,7 +21,7 @@ help:
 	@echo "make bench-quick  a few works of this client beside the others (under 3 minutes after the build)"
 	@echo "make bench-page  write docs/benchmarks.md and its charts from the reports of make bench"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
-	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
+	@echo "make deny    licences, bans and security advisories of dependencies (needs cargo-deny, and the network for the advisories)"
 	@echo "make oldest-rust  a build with the oldest supported Rust, which it installs by rustup"
 	@echo "make package  every crate packed as it would be published, and built from its own files"
 
@@ -91,6 +91,10 @@ fuzz:
 
 deny:
 	@cargo deny --all-features check bans licenses sources
+	@cargo deny --all-features check advisories || { \
+		echo "deny: dependencies have advisories, or the database of advisories could not be fetched and NOTHING was checked" >&2; \
+		exit 1; \
+	}
 
 oldest-rust:
 	@rust=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml) && \

@@ -1,9 +1,9 @@
-//! The number of dependencies of each crate of the workspace stays small, and none of the
-//! workspace's crates has a build script.
+//! The number of dependencies of each crate of the workspace stays small, none of the workspace's
+//! crates has a build script, and what is downloaded otherwise is pinned.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -165,4 +165,43 @@ fn no_crate_has_a_build_script() {
             package["name"]
         );
     }
+}
+
+fn read(file: impl AsRef<Path>) -> String {
+    fs::read_to_string(Path::new(env!("REPOSITORY")).join(file)).unwrap()
+}
+
+#[test]
+fn maven_checks_checksums_and_its_plugin_has_a_version() {
+    for caller in ["crates/local/src/jars.rs", "tests/support/java/build.rs"] {
+        assert!(read(caller).contains("\"--strict-checksums\""), "{caller}");
+    }
+    for pom in ["crates/local/src/pom.xml", "tests/java/pom.xml"] {
+        let pom = read(pom);
+        let (_, plugin) = pom
+            .split_once("<artifactId>maven-dependency-plugin</artifactId>")
+            .unwrap();
+        assert!(plugin.trim_start().starts_with("<version>"), "{plugin}");
+    }
+}
+
+#[test]
+fn workflows_name_actions_by_commit_and_tools_by_version() {
+    let folder = Path::new(env!("REPOSITORY")).join(".github/workflows");
+    let mut actions = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        for line in text.lines() {
+            if let Some((_, action)) = line.split_once("uses: ") {
+                let (_, commit) = action.split_once('@').unwrap();
+                let (commit, tag) = commit.split_once(" # v").unwrap_or_else(|| panic!("{line}"));
+                assert!(commit.len() == 40 && !tag.is_empty(), "{line}");
+                actions += 1;
+            }
+            if line.contains("cargo install") {
+                assert!(line.contains("--locked") && line.contains("--version "), "{line}");
+            }
+        }
+    }
+    assert!(actions >= 7, "{actions}");
 }

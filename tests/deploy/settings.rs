@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
+    path::Path,
     process::Command,
 };
 
@@ -239,8 +240,10 @@ fn all_scripts_are_well_formed() {
         let status = Command::new("sh").arg("-n").args(arguments).status().unwrap();
         assert!(status.success(), "{what}");
     };
-    let entrypoint = path("coprocessor/docker/entrypoint");
-    well_formed("the image's entrypoint", &[entrypoint.to_str().unwrap()]);
+    for script in ["entrypoint", "unpack"] {
+        let file = path("coprocessor/docker").join(script);
+        well_formed(script, &[file.to_str().unwrap()]);
+    }
     for block in blocks(Language::Shell) {
         well_formed(&block.to_string(), &["-c", &block.text]);
     }
@@ -309,6 +312,48 @@ fn the_role_prints_no_file_of_a_server() {
     assert_eq!((read, written), (1, 1));
 }
 
+/// An archive that comes from a URL is unpacked only if it has the checksum that the builder states.
+#[test]
+fn an_archive_with_another_checksum_is_refused() {
+    let run = |folder: &Path, script: &str, sum: &str| {
+        Command::new("sh")
+            .args(["-euc", script, "sh"])
+            .arg(path("coprocessor/docker/unpack"))
+            .env("HBASE_SHA512", sum)
+            .current_dir(folder)
+            .output()
+            .unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let pack = "mkdir -p hbase/lib added; touch hbase/lib/a.jar; tar -czf added/hbase.tar.gz hbase; sha512sum added/*";
+    let sum = String::from_utf8(run(folder.path(), pack, "").stdout).unwrap();
+    let sum = sum.split(' ').next().unwrap();
+    let unpack = "sh \"$1\" added target; ls target/lib";
+    for (wrong, told) in [
+        ("0".repeat(128), "another SHA-512"),
+        (String::new(), "needs --build-arg"),
+    ] {
+        let output = run(folder.path(), unpack, &wrong);
+        assert!(!output.status.success() && !folder.path().join("target").exists());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(told), "{stderr}");
+    }
+    // As Apache writes it.
+    let published = format!("\n{} {}\n", sum[..64].to_uppercase(), &sum[64..]);
+    let output = run(folder.path(), unpack, &published);
+    assert_eq!(output.stdout, b"a.jar\n", "{output:?}");
+
+    // A file beside the Dockerfile, which ADD unpacks.
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), pack, "");
+    let output = run(
+        folder.path(),
+        &format!("mv hbase added; rm added/*.gz; {unpack}"),
+        "",
+    );
+    assert_eq!(output.stdout, b"a.jar\n", "{output:?}");
+}
+
 /// The build context has all files that the Dockerfile copies.
 #[test]
 fn the_image_is_made_of_files_that_are_there() {
@@ -322,5 +367,5 @@ fn the_image_is_made_of_files_that_are_there() {
             files += 1;
         }
     }
-    assert_eq!(files, 3);
+    assert_eq!(files, 4);
 }

@@ -139,7 +139,8 @@ async fn download(maven: &Path, java: &Java, bundle: Bundle, folder: &Path, dead
     let mut command = Command::new(maven);
     command
         .current_dir(folder)
-        .args(["-q", "-B", "-Dstyle.color=never", "-f"])
+        // By default Maven only warns of a file whose checksum is wrong.
+        .args(["-q", "-B", "--strict-checksums", "-Dstyle.color=never", "-f"])
         .arg(&pom)
         .arg(format!("-Dbundle.group={}", bundle.group))
         .arg(format!("-Dbundle.artifact={}", bundle.artifact))

@@ -32,7 +32,7 @@ pub(super) fn build() -> Built {
     let jars = folder(&kept, "jars", &[&pom], |unfinished| {
         let mut maven = Command::new("mvn");
         maven
-            .args(["-q", "-B", "-Dstyle.color=never", "-f"])
+            .args(["-q", "-B", "--strict-checksums", "-Dstyle.color=never", "-f"])
             .arg(&pom)
             .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
             .arg(format!("-DoutputDirectory={}", unfinished.display()));
