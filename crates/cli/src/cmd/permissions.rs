@@ -15,6 +15,9 @@ use crate::{
 /// Grant permissions to a user, in place of those on the same scope
 ///
 /// Prints the permissions that the user then has there. Servers learn of it a moment later.
+///
+/// C includes everything on the table, and without CoprocessorWhitelistMasterObserver on the masters
+/// the code that region servers run for it: see coprocessor/security.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn grant eve RX --table orders")]
 pub(crate) struct Grant {
