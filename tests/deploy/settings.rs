@@ -129,8 +129,8 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
 /// Keeps users that may alter a table from running code of theirs in region servers.
 const WHITELIST: &str = "org.apache.hadoop.hbase.security.access.CoprocessorWhitelistMasterObserver";
 
-/// Whoever follows a guide that grants the permission to alter tables, or turns attributes of
-/// tables on, has restricted their classes before.
+/// A guide that grants the permission to alter tables, or turns attributes of tables on, restricts
+/// their classes first.
 #[test]
 fn coprocessors_are_restricted_before_anything_that_needs_it() {
     let list = "hbase.coprocessor.master.classes";

@@ -48,8 +48,8 @@ pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()>
         hbase.extend(tls::server_site(layout, tls));
     }
     hbase.extend(state.properties.clone());
-    // Whoever reaches a port may alter tables: no jars that they name, unless the user sets
-    // `hbase.coprocessor.region.whitelist.paths`.
+    // Any local user may alter tables, so servers load no jars that tables name, unless
+    // `hbase.coprocessor.region.whitelist.paths` allows their folder.
     add_class(&mut hbase, MASTER_COPROCESSORS, WHITELIST);
     write("hbase-site.xml", &xml(&hbase))?;
     write("core-site.xml", &xml(&core))?;
