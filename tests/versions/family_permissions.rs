@@ -124,8 +124,10 @@ async fn permissions_on_families_are_enough_and_each_is_needed() {
         for family in ["f", "_txn", "_version", "_lock"] {
             grant(on(family), &both).await;
         }
-        let connection = Connection::builder(cluster.config().with_user(&user));
-        let connection = connection.connect().await.unwrap();
+        let config = cluster.config().with_user(&user);
+        // An update that may not read a family is tried again until its deadline.
+        let config = config.with_operation_timeout(Duration::from_secs(10));
+        let connection = Connection::builder(config).connect().await.unwrap();
         let table = eventually("the table is opened", async || {
             PartitionedTable::open(&connection, shared.name.clone())
                 .await
