@@ -119,6 +119,8 @@ struct Application<'a> {
 
 impl Application<'_> {
     async fn run(&mut self) -> Result<Applied> {
+        // Before the lock, which is in the namespace and would keep the master from creating it.
+        self.create_namespace().await?;
         let lock = TableLock::acquire(self.connection, self.plan.table()).await?;
         let applied = lock.keep(self.run_under(&lock)).await;
         lock.release().await;
@@ -147,6 +149,21 @@ impl Application<'_> {
         ))
     }
 
+    async fn create_namespace(&mut self) -> Result<()> {
+        let Goal::File(file) = &self.plan.goal else {
+            return Ok(());
+        };
+        let admin = self.connection.admin();
+        let namespace = file.name().namespace().to_owned();
+        if self.plan.found.is_some() || !file.create_namespace || admin.namespace_exists(&namespace).await? {
+            return Ok(());
+        }
+        self.begins(ApplyStep::CreateNamespace);
+        admin.create_namespace(namespace.as_str()).await?;
+        self.is_done(ApplyStep::CreateNamespace);
+        Ok(())
+    }
+
     /// Returns `false` if the table already exists.
     async fn create(&mut self) -> Result<bool> {
         let admin = self.connection.admin();
@@ -154,11 +171,6 @@ impl Application<'_> {
             return Err(Error::new(ClientErrorKind::TableNotFound, "no such table"));
         };
         let file = file.clone();
-        if file.create_namespace && !admin.namespace_exists(file.name().namespace()).await? {
-            self.begins(ApplyStep::CreateNamespace);
-            admin.create_namespace(file.name().namespace()).await?;
-            self.is_done(ApplyStep::CreateNamespace);
-        }
         let regions = file.split_keys().len() + 1;
         let step = ApplyStep::CreateTable { regions };
         self.begins(step);
