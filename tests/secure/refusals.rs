@@ -91,7 +91,11 @@ async fn principal_of_the_server_that_is_unknown_absent_or_malformed_is_named() 
 #[tokio::test]
 async fn simple_client_is_told_that_authentication_is_required() {
     on_kerberos(async |cluster| {
-        let config = cluster.config().with_kerberos(None);
+        let config = cluster
+            .config()
+            .with_kerberos(None)
+            .with_protection([])
+            .with_aes(false);
         // HBase 3.0 closes the connection without a word.
         let parts = ["uthentication is required", "hbase.security.authentication"];
         refused(config, ClientErrorKind::AuthenticationRequired, &parts).await;
@@ -135,7 +139,7 @@ async fn protections_without_a_common_one_are_named() {
     };
     on_those(lacks_any, "--kerberos", async |cluster| {
         for protection in all.iter().filter(|protection| lacks(cluster, protection)) {
-            let config = cluster.config().with_protection([*protection]);
+            let config = cluster.config().with_protection([*protection]).with_aes(false);
             let accepts = format!("the client accepts {}", protection.name());
             refused(
                 config,
@@ -173,8 +177,14 @@ async fn server_without_security_is_refused_unless_that_is_allowed() {
         let config = config.with_address(simple.address().clone());
         let parts = ["has no security", "fallback-to-simple-auth-allowed"];
         refused(config.clone(), FAILED, &parts).await;
-        let connection = connect(config.with_fallback_to_simple(true)).await.unwrap();
+        let config = config.with_fallback_to_simple(true);
+        let connection = connect(config.clone()).await.unwrap();
         connection.admin().cluster_info().await.unwrap();
+        let tenant = config.with_effective_user(Some("tenant".into()));
+        refused(tenant, FAILED, &["cannot act as tenant", "Config::with_user"]).await;
+        let tenant = simple.clone().with_effective_user(Some("tenant".into()));
+        let parts = ["cannot act as tenant", simple.user()];
+        refused(tenant, ClientErrorKind::InvalidConfig, &parts).await;
     })
     .await;
 }

@@ -180,8 +180,12 @@ impl ConnectionBuilder {
     /// - the server is not HBase: [`Protocol`](crate::ErrorKind::Protocol);
     /// - the znode does not exist: [`InvalidConfig`](crate::ErrorKind::InvalidConfig);
     /// - the cluster requires more than SIMPLE authentication:
-    ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired).
+    ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired);
+    /// - settings require a protection or a user that connections would not have:
+    ///   [`InvalidConfig`](crate::ErrorKind::InvalidConfig).
     pub async fn connect(self) -> Result<Connection> {
+        #[cfg(feature = "kerberos")]
+        self.config.check_security()?;
         let deadline = Instant::now() + self.config.operation_timeout();
         client_metrics::describe();
         let mut cluster = Cluster::new(self.config, self.connector, self.environment);

@@ -6,7 +6,10 @@ use super::{
     Config, TokenFile,
     security::{Kerberos, Protection},
 };
-use crate::{error::Result, model::DelegationToken};
+use crate::{
+    error::{Error, Result},
+    model::DelegationToken,
+};
 
 impl Config {
     /// Returns how the client authenticates by Kerberos. `None` means SIMPLE authentication.
@@ -80,7 +83,8 @@ impl Config {
 
     /// Sets the protections of messages that the client accepts, in order of preference. The first
     /// one that the server offers is used. The default, and the meaning of an empty list, is
-    /// [`Protection::Authentication`] alone.
+    /// [`Protection::Authentication`] alone. A list without it cannot be used with SIMPLE
+    /// authentication.
     #[must_use]
     pub fn with_protection(mut self, protection: impl IntoIterator<Item = Protection>) -> Self {
         self.security.protection = protection.into_iter().collect();
@@ -97,7 +101,9 @@ impl Config {
     }
 
     /// Sets whether the client accepts a server without security although it is to authenticate. The
-    /// default is `false`: such a server may not be the one that it claims to be.
+    /// default is `false`: such a server may not be the one that it claims to be, and messages to it are
+    /// sent as they are, whatever the [protection](Self::with_protection). A client with an
+    /// [effective user](Self::with_effective_user) never accepts it.
     #[must_use]
     pub fn with_fallback_to_simple(mut self, fallback: bool) -> Self {
         self.security.fallback_to_simple = fallback;
@@ -112,7 +118,11 @@ impl Config {
 
     /// Sets whether messages under [`Protection::Privacy`] are encrypted by AES with keys of HBase,
     /// and not by the cipher of the authentication. The default is `false`. The servers must have
-    /// `hbase.rpc.crypto.encryption.aes.enabled` too. Other protections do not change.
+    /// `hbase.rpc.crypto.encryption.aes.enabled` too.
+    ///
+    /// No other protection can be accepted with it: connecting fails if
+    /// [`with_protection`](Self::with_protection) lists one. HBase's own client sends messages
+    /// unencrypted then.
     ///
     /// With Kerberos it gains nothing, because tickets of today use AES themselves.
     #[must_use]
@@ -128,8 +138,8 @@ impl Config {
     }
 
     /// Sets a user as whom the client acts, although it authenticates as another one
-    /// (impersonation). The default is `None`. With SIMPLE authentication, use
-    /// [`with_user`](Self::with_user).
+    /// (impersonation). The default is `None`. Connecting fails with SIMPLE authentication, for which
+    /// [`with_user`](Self::with_user) sets the user, and to a server without security.
     ///
     /// The servers allow it to users whose `hadoop.proxyuser.NAME.hosts` and `.users` or `.groups` they
     /// have. **They check these only if `hadoop.security.authorization` is `true`, which it is not by
@@ -142,6 +152,47 @@ impl Config {
         self.security.effective_user = user;
         self
     }
+
+    /// Checks that connections have the protection and the user that are set.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if messages that are to be protected
+    /// would be sent as they are, or if the servers would not learn the effective user.
+    pub(crate) fn check_security(&self) -> Result<()> {
+        let security = &self.security;
+        if security.kerberos.is_none() && security.tokens.is_empty() {
+            if let Some(user) = &security.effective_user {
+                return Err(Error::invalid_config(format!(
+                    "a client with SIMPLE authentication cannot act as {user}: servers see the user {}",
+                    self.user
+                ))
+                .with_hint(
+                    "set the user itself (Config::with_user), or authenticate by Kerberos (Config::with_kerberos)",
+                ));
+            }
+            if security.aes || !security.protection.contains(&Protection::Authentication) {
+                return Err(Error::invalid_config(
+                    "messages of a client with SIMPLE authentication cannot be signed or encrypted",
+                )
+                .with_hint(
+                    "authenticate by Kerberos or a delegation token, or leave out the protection \
+                     (Config::with_protection, Config::with_aes) and use TLS",
+                ));
+            }
+        }
+        if security.aes && security.protection.iter().any(|one| *one != Protection::Privacy) {
+            return Err(Error::invalid_config(format!(
+                "hbase.rpc.crypto.encryption.aes.enabled is true, and hbase.rpc.protection is {}: AES encrypts under \
+                 privacy only",
+                Protection::names(&security.protection)
+            ))
+            .with_hint(
+                "set hbase.rpc.protection to privacy alone, or hbase.rpc.crypto.encryption.aes.enabled to false",
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -152,5 +203,56 @@ mod tests {
     fn no_protection_means_authentication_alone() {
         let config = Config::from_uri("hbase+rpc://m").unwrap().with_protection([]);
         assert_eq!(config.protection(), [Protection::Authentication]);
+    }
+
+    fn refusal(config: &Config) -> String {
+        let error = config.check_security().unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::InvalidConfig);
+        error.to_string()
+    }
+
+    #[test]
+    fn aes_is_refused_unless_privacy_is_required() {
+        use Protection::{Authentication, Integrity, Privacy};
+        let kerberos = Kerberos::new("hbase/_HOST@R");
+        let config = Config::from_uri("hbase+rpc://m").unwrap();
+        let config = config.with_kerberos(Some(kerberos)).with_aes(true);
+        for others in [
+            &[][..],
+            &[Authentication],
+            &[Integrity],
+            &[Privacy, Authentication],
+        ] {
+            let text = refusal(&config.clone().with_protection(others.iter().copied()));
+            assert!(
+                text.contains("aes.enabled") && text.contains("hbase.rpc.protection"),
+                "{text}"
+            );
+        }
+        config.with_protection([Privacy]).check_security().unwrap();
+    }
+
+    #[test]
+    fn simple_authentication_has_no_effective_user_and_no_protection() {
+        let config = Config::from_uri("hbase+rpc://m").unwrap().with_user("service");
+        config.check_security().unwrap();
+        let text = refusal(&config.clone().with_effective_user(Some("tenant".into())));
+        assert!(
+            text.contains("act as tenant") && text.contains("user service"),
+            "{text}"
+        );
+        for protected in [
+            config.clone().with_protection([Protection::Privacy]),
+            config.clone().with_protection([Protection::Integrity]),
+            config.clone().with_aes(true),
+        ] {
+            let text = refusal(&protected);
+            assert!(text.contains("SIMPLE"), "{text}");
+        }
+        let token = crate::wire::delegation_token::tests::token_of("a");
+        let by_token = config
+            .with_delegation_tokens([token])
+            .with_protection([Protection::Privacy]);
+        by_token.check_security().unwrap();
     }
 }

@@ -29,6 +29,12 @@ impl Protection {
         }
     }
 
+    /// Returns the names of protections, as in `hbase.rpc.protection`.
+    pub(crate) fn names(protections: &[Self]) -> String {
+        let names: Vec<_> = protections.iter().map(|protection| protection.name()).collect();
+        names.join(", ")
+    }
+
     /// Parses a list as in `hbase.rpc.protection`: names of HBase or of SASL, separated by commas.
     pub(super) fn parse_list(text: &str) -> Result<Vec<Self>> {
         text.split(',')

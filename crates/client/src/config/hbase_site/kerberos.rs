@@ -15,6 +15,7 @@ use crate::{
 const KEYTAB: &str = "hbase.client.keytab.file";
 const KEYTAB_PRINCIPAL: &str = "hbase.client.keytab.principal";
 const PROTECTION: &str = "hbase.rpc.protection";
+const AES: &str = "hbase.rpc.crypto.encryption.aes.enabled";
 const CIPHER: &str = "hbase.rpc.crypto.encryption.aes.cipher.transform";
 const PROVIDER: &str = "hbase.client.sasl.provider.class";
 const PROVIDER_EXTRAS: &str = "hbase.client.sasl.provider.extras";
@@ -32,6 +33,7 @@ impl Site {
     /// Sets how the client authenticates, and how messages are protected.
     pub(super) fn set_security(&self, config: &mut Config, warnings: &mut Vec<String>) -> Result<()> {
         if !self.is_kerberos()? {
+            warnings.extend(self.protection_without_effect()?);
             return Ok(());
         }
         let security = &mut config.security;
@@ -51,13 +53,16 @@ impl Site {
             security.protection =
                 Protection::parse_list(&list).map_err(|error| error.at_operation(self.origin(PROTECTION)))?;
         }
-        security.aes = self.is_true("hbase.rpc.crypto.encryption.aes.enabled")?;
+        security.aes = self.is_true(AES)?;
         if let Some(cipher) = self.text(CIPHER)?
             && security.aes
             && cipher != AES_CTR
         {
             return Err(self.unsupported(CIPHER, &cipher, &format!("only {AES_CTR} is supported")));
         }
+        config
+            .check_security()
+            .map_err(|error| error.at_operation(self.origin(AES)))?;
         for key in [PROVIDER, PROVIDER_EXTRAS] {
             if let Some(class) = self.text(key)? {
                 let why = "only Kerberos and delegation tokens are supported";
@@ -87,6 +92,25 @@ impl Site {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Returns warnings about messages that are to be signed or encrypted, and are sent as they are,
+    /// because connections have SIMPLE authentication.
+    fn protection_without_effect(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for key in [PROTECTION, AES] {
+            let Some(value) = self.text(key)? else { continue };
+            let protects = match Protection::parse_list(&value) {
+                Ok(list) => !list.contains(&Protection::Authentication),
+                Err(_) => value.eq_ignore_ascii_case("true"),
+            };
+            if protects {
+                warnings.push(format!(
+                    "{key} is {value:?}, and {AUTHENTICATION} is simple: messages are neither signed nor encrypted"
+                ));
+            }
+        }
+        Ok(warnings)
     }
 
     fn ticket_source(&self, warnings: &mut Vec<String>) -> Result<TicketSource> {
@@ -151,10 +175,10 @@ mod tests {
             ("hbase.regionserver.kerberos.principal", "rs/_HOST@R"),
             (KEYTAB, "/etc/app.keytab"),
             (KEYTAB_PRINCIPAL, "app@R"),
-            (PROTECTION, "privacy,integrity"),
+            (PROTECTION, "privacy"),
             ("hbase.ipc.client.fallback-to-simple-auth-allowed", "true"),
             ("hbase.unsafe.client.kerberos.hostname.disable.reversedns", "TRUE"),
-            ("hbase.rpc.crypto.encryption.aes.enabled", "true"),
+            (AES, "true"),
             (CIPHER, AES_CTR),
             ("hbase.zookeeper.property.sasl.client.username", "zk"),
         ]);
@@ -165,7 +189,7 @@ mod tests {
             .with_host_as_named(true)
             .with_zookeeper_service("zk");
         assert_eq!(config.kerberos(), Some(&expected));
-        assert_eq!(config.protection(), [Protection::Privacy, Protection::Integrity]);
+        assert_eq!(config.protection(), [Protection::Privacy]);
         assert!(config.fallback_to_simple() && config.aes());
         assert!(config.warnings().is_empty(), "{:?}", config.warnings());
     }
@@ -178,6 +202,20 @@ mod tests {
         assert!(!config.fallback_to_simple() && !config.aes());
         let simple = read(&[(AUTHENTICATION, "simple"), (PROTECTION, "nonsense")]).unwrap();
         assert_eq!(simple.kerberos(), None);
+        assert!(simple.warnings().is_empty(), "{:?}", simple.warnings());
+    }
+
+    #[test]
+    fn protection_without_authentication_is_a_warning() {
+        for (key, value) in [(PROTECTION, "privacy"), (PROTECTION, "integrity"), (AES, "true")] {
+            let config = read(&[(AUTHENTICATION, "simple"), (key, value)]).unwrap();
+            let [warning] = config.warnings() else {
+                panic!("one warning, and not {:?}", config.warnings());
+            };
+            assert!(warning.contains(key) && warning.contains(value), "{warning}");
+        }
+        let config = read(&[(AUTHENTICATION, "simple"), (PROTECTION, "privacy,authentication")]).unwrap();
+        assert!(config.warnings().is_empty(), "{:?}", config.warnings());
     }
 
     #[test]
@@ -185,22 +223,15 @@ mod tests {
         for (properties, name) in [
             (&[(AUTHENTICATION, "ldap")][..], AUTHENTICATION),
             (&[(PROTECTION, "secrecy")], PROTECTION),
-            (
-                &[("hbase.rpc.crypto.encryption.aes.enabled", "yes")],
-                "aes.enabled",
-            ),
+            (&[(AES, "yes")], AES),
+            (&[(AES, "true")], AES),
+            (&[(AES, "true"), (PROTECTION, "privacy,integrity")], PROTECTION),
             (&[(KEYTAB, "/a")], KEYTAB_PRINCIPAL),
             (&[(PROVIDER, "a.B")], PROVIDER),
             (&[(PROVIDER_EXTRAS, "a.B")], PROVIDER_EXTRAS),
             (&[(ZOOKEEPER_PRINCIPAL[0], "zk/h")], ZOOKEEPER_PRINCIPAL[0]),
             (&[(ZOOKEEPER_PRINCIPAL[1], "R")], ZOOKEEPER_PRINCIPAL[1]),
-            (
-                &[
-                    ("hbase.rpc.crypto.encryption.aes.enabled", "true"),
-                    (CIPHER, "AES/CBC/NoPadding"),
-                ],
-                CIPHER,
-            ),
+            (&[(AES, "true"), (CIPHER, "AES/CBC/NoPadding")], CIPHER),
         ] {
             let error = read(properties).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");

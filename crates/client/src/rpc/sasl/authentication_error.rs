@@ -55,6 +55,9 @@ pub(crate) enum AuthenticationError {
     /// The server authenticates no clients.
     #[error("the server has no security: it accepts every client, and may be another server")]
     NoSecurity,
+    /// The server authenticates no clients, and so lets none act as another user.
+    #[error("the server has no security: the client cannot act as {0} there")]
+    NoImpersonation(String),
     /// The server offers no protection that the client accepts.
     #[error("no common protection: the server offers {}, and the client accepts {}", names(.offered), names(.accepted))]
     NoCommonProtection {
@@ -113,10 +116,7 @@ fn token_hint(message: &str) -> &'static str {
 fn names(protections: &[Protection]) -> String {
     match protections {
         [] => "none".to_owned(),
-        _ => {
-            let names: Vec<_> = protections.iter().map(|protection| protection.name()).collect();
-            names.join(", ")
-        }
+        _ => Protection::names(protections),
     }
 }
 
@@ -193,6 +193,10 @@ impl AuthenticationError {
             Self::NoSecurity => {
                 "if the cluster has no security, set hbase.security.authentication to simple, or \
                  hbase.ipc.client.fallback-to-simple-auth-allowed to true"
+            }
+            Self::NoImpersonation(_) => {
+                "leave out the effective user (Config::with_effective_user), and set the user of SIMPLE \
+                 authentication (Config::with_user)"
             }
             Self::NoCommonProtection { .. } => "set hbase.rpc.protection to one that the server offers",
             Self::NoPrincipal { .. } | Self::BadPrincipal { .. } => {

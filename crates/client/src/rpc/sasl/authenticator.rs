@@ -196,13 +196,18 @@ impl Authenticator {
         accepted: Accepted,
         header: Header<'_>,
     ) -> Result<Opened, CallError> {
-        let layer = match accepted {
-            Accepted::Simple if self.fallback_to_simple => {
+        let layer = match (accepted, &self.effective_user) {
+            (Accepted::Authenticated(layer), _) => layer,
+            (Accepted::Simple, _) if !self.fallback_to_simple => {
+                return Err(AuthenticationError::NoSecurity.into());
+            }
+            (Accepted::Simple, Some(user)) => {
+                return Err(AuthenticationError::NoImpersonation(user.clone()).into());
+            }
+            (Accepted::Simple, None) => {
                 tracing::warn!("a server has no security, and the client continues without");
                 return Ok((stream, header.framed()));
             }
-            Accepted::Simple => return Err(AuthenticationError::NoSecurity.into()),
-            Accepted::Authenticated(layer) => layer,
         };
         let with_aes = self.aes && layer.as_ref().is_some_and(|layer| layer.is_private());
         let header = Header {

@@ -100,12 +100,22 @@ async fn server_without_security_is_used_only_if_that_is_allowed() {
         error.to_string().contains("fallback-to-simple-auth-allowed"),
         "{error}"
     );
-    let config = config()
-        .with_fallback_to_simple(true)
-        .with_effective_user(Some("carol".into()));
+    let config = config().with_fallback_to_simple(true);
     let (_, opening) = begin(config, Accepted::Simple, silent).await.unwrap();
     let user = sent_header(&opening).user_info.unwrap();
     assert_eq!(user.effective_user, "bob");
+}
+
+#[tokio::test]
+async fn user_to_impersonate_is_not_lost_on_a_server_without_security() {
+    let config = config()
+        .with_fallback_to_simple(true)
+        .with_effective_user(Some("carol".into()));
+    let error = begin(config, Accepted::Simple, silent).await.err().unwrap();
+    let error = error.into_error();
+    assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
+    let text = error.to_string();
+    assert!(text.contains("cannot act as carol"), "{text}");
 }
 
 #[tokio::test]
@@ -120,14 +130,6 @@ async fn aes_takes_the_place_of_the_layer_when_the_server_sends_keys() {
     });
     let (_, opening) = opened.await.unwrap();
     assert!(opening.is_empty());
-}
-
-#[tokio::test]
-async fn aes_is_not_requested_without_privacy() {
-    let config = config().with_aes(true);
-    let accepted = Accepted::Authenticated(None);
-    let (_, opening) = begin(config, accepted, silent).await.unwrap();
-    assert_eq!(sent_header(&opening).rpc_crypto_cipher_transformation, None);
 }
 
 #[tokio::test(start_paused = true)]
