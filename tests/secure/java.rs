@@ -75,7 +75,7 @@ impl Attempts<'_> {
         }
         for format in ["writable", "protobuf"] {
             let mut command = Command::new(env!("CARGO_BIN_EXE_hbase-txn"));
-            command.args(["token", "get", format, "--format", format]);
+            command.args(["token", "get", format, "--format", format, "--allow-unencrypted"]);
             command.envs(&self.cluster.status.environment);
             let command = command.env_remove("HBASE_TXN_CONNECT").current_dir(&self.folder);
             assert!(command.output().unwrap().status.success());

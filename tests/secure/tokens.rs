@@ -19,7 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(8);
 
 /// Obtains a token with the ticket of the configuration.
 pub(super) async fn obtain(cluster: &Cluster) -> DelegationToken {
-    let connection = connect(cluster.config()).await.unwrap();
+    let config = cluster.config().with_unencrypted_tokens(true);
+    let connection = connect(config).await.unwrap();
     connection.delegation_token().await.unwrap()
 }
 
@@ -91,6 +92,28 @@ async fn refused(config: Config, kind: ClientErrorKind, parts: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
     assert!(!error.is_retryable(), "{error}");
     says(&error, parts);
+}
+
+#[tokio::test]
+async fn token_is_requested_over_encrypted_connections_only() {
+    on_kerberos(async |cluster| {
+        for config in protections(cluster) {
+            let is_encrypted = config.tls().is_some() || config.protection() == [Protection::Privacy];
+            let connection = connect(config.clone()).await.unwrap();
+            match connection.delegation_token().await {
+                Ok(_) => assert!(is_encrypted, "{config:?}"),
+                Err(error) => {
+                    assert!(!is_encrypted, "{config:?}");
+                    assert_eq!(error.kind(), ClientErrorKind::InvalidConfig, "{error}");
+                    let parts = ["not encrypted", "hbase.rpc.protection", "--allow-unencrypted"];
+                    says(&error, &parts);
+                }
+            }
+            let config = config.with_unencrypted_tokens(true);
+            connect(config).await.unwrap().delegation_token().await.unwrap();
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -270,7 +293,7 @@ async fn token_that_is_written_to_the_file_later_is_used() {
 async fn token_issues_no_token() {
     on_kerberos(async |cluster| {
         let config = by_token(cluster.config(), obtain(cluster).await);
-        let connection = connect(config).await.unwrap();
+        let connection = connect(config.with_unencrypted_tokens(true)).await.unwrap();
         let error = connection.delegation_token().await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
         says(&error, &["Kerberos ticket"]);
@@ -307,10 +330,8 @@ async fn command_obtains_shows_and_uses_a_token_file() {
             String::from_utf8(output.stdout).unwrap()
         };
         for format in ["writable", "protobuf"] {
-            let got = run(
-                false,
-                &["--output", "json", "token", "get", file, "--format", format],
-            );
+            let get = ["--output", "json", "token", "get", file, "--format", format];
+            let got = run(false, &[&get[..], &["--allow-unencrypted"]].concat());
             let shown = run(true, &["--output", "json", "token", "show"]);
             assert_eq!(got, shown);
             let read = TokenFile::read(file).unwrap();

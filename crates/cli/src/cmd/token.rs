@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hbase_txn::{DelegationToken, Error, TokenFile, TokenFileFormat};
+use hbase_txn::{Connection, DelegationToken, Error, TokenFile, TokenFileFormat};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -28,7 +28,8 @@ enum Action {
 
 /// Obtain a delegation token with a Kerberos ticket, and write it to a file
 ///
-/// Programs use the token if HADOOP_TOKEN_FILE_LOCATION names the file. Only its owner can read the file.
+/// Programs use the token if HADOOP_TOKEN_FILE_LOCATION names the file. Only its owner can read the file. The connection
+/// must be encrypted, by TLS or by the protection privacy.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn token get app.token")]
 struct Get {
@@ -37,6 +38,9 @@ struct Get {
     /// Format of the file
     #[arg(long, value_enum, default_value = "writable")]
     format: FileFormat,
+    /// Obtain the token also over a connection without TLS and without the protection privacy
+    #[arg(long)]
+    allow_unencrypted: bool,
 }
 
 /// Show the tokens of a file without their passwords
@@ -68,8 +72,14 @@ struct TokenObject<'a> {
 impl Token {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
-            Action::Get(Get { file, format }) => {
-                let token = global.connect().await?.delegation_token().await?;
+            Action::Get(Get {
+                file,
+                format,
+                allow_unencrypted,
+            }) => {
+                let config = global.config()?.with_unencrypted_tokens(allow_unencrypted);
+                let connection = Connection::builder(config).connect().await?;
+                let token = connection.delegation_token().await?;
                 let format = match format {
                     FileFormat::Writable => TokenFileFormat::Writable,
                     FileFormat::Protobuf => TokenFileFormat::Protobuf,

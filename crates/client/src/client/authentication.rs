@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use super::{Connection, EndpointCall};
+use super::{Connection, EndpointCall, Table};
 use crate::{
     error::{Error, ErrorKind, Result},
     model::{DelegationToken, KdcClock},
@@ -31,7 +31,7 @@ impl Connection {
     /// Returns [`EndpointMissing`](ErrorKind::EndpointMissing) if the servers lack the coprocessor
     /// `TokenProvider`.
     pub async fn authenticated_user(&self) -> Result<AuthenticatedUser> {
-        let answer: pb::WhoAmIResponse = self.authentication_call("WhoAmI").await?;
+        let answer: pb::WhoAmIResponse = call(&self.table(META)?, "WhoAmI").await?;
         let (Some(name), Some(method)) = (answer.username, answer.auth_method) else {
             return Err(Error::new(ErrorKind::Protocol, "an answer without a user"));
         };
@@ -41,14 +41,24 @@ impl Connection {
     /// Obtains a delegation token for the user of this client, which must have authenticated by
     /// Kerberos.
     ///
+    /// The answer of the server has the password of the token, by which every process can act as the
+    /// user. So the connection must be encrypted: by TLS, or by
+    /// [`Protection::Privacy`](crate::Protection::Privacy). Later the password is never sent: the client
+    /// and the servers prove to each other that they know it (DIGEST-MD5).
+    ///
     /// # Errors
     ///
     /// Returns [`EndpointMissing`](ErrorKind::EndpointMissing) if the servers lack the coprocessor
-    /// `TokenProvider`, and [`AccessDenied`](ErrorKind::AccessDenied) if this client has not
-    /// authenticated by Kerberos.
+    /// `TokenProvider`, [`AccessDenied`](ErrorKind::AccessDenied) if this client has not
+    /// authenticated by Kerberos, and [`InvalidConfig`](ErrorKind::InvalidConfig) if the connection is not
+    /// encrypted and [`Config::with_unencrypted_tokens`](crate::Config::with_unencrypted_tokens) does not
+    /// permit it. Then the token was not requested.
     pub async fn delegation_token(&self) -> Result<DelegationToken> {
-        let answer: pb::GetAuthenticationTokenResponse =
-            self.authentication_call("GetAuthenticationToken").await?;
+        let mut meta = self.table(META)?;
+        if !self.config().unencrypted_tokens() {
+            meta = meta.with_privacy();
+        }
+        let answer: pb::GetAuthenticationTokenResponse = call(&meta, "GetAuthenticationToken").await?;
         let token = answer.token.unwrap_or_default();
         let [identifier, password, service] =
             [token.identifier, token.password, token.service].map(Option::unwrap_or_default);
@@ -76,28 +86,28 @@ impl Connection {
     pub async fn kdc_clock(&self) -> Result<Option<KdcClock>> {
         self.shared.cluster.kdc_clock().await
     }
+}
 
-    /// Calls the endpoint of the coprocessor `TokenProvider`.
-    async fn authentication_call<M: Message + Default>(&self, method: &str) -> Result<M> {
-        let call = EndpointCall::new("", SERVICE, method, "").idempotent();
-        let answer = self.table(META)?.call_endpoint(&call).await;
-        let answer = answer.map_err(|error| match error.kind() {
-            ErrorKind::EndpointMissing => error.with_better_hint(
-                "add org.apache.hadoop.hbase.security.token.TokenProvider to hbase.coprocessor.region.classes of the \
-                 servers",
-            ),
-            ErrorKind::AccessDenied => error.with_better_hint(
-                "connect with a Kerberos ticket: no other user gets a token; with hbase.security.exec.permission.checks \
-                 the user also needs the permission X on hbase:meta",
-            ),
-            _ => error,
-        })?;
-        M::decode(answer).map_err(|error| {
-            Error::new(
-                ErrorKind::Protocol,
-                format!("the answer to {method} cannot be read"),
-            )
-            .with_source(error)
-        })
-    }
+/// Calls the endpoint of the coprocessor `TokenProvider`.
+async fn call<M: Message + Default>(meta: &Table, method: &str) -> Result<M> {
+    let call = EndpointCall::new("", SERVICE, method, "").idempotent();
+    let answer = meta.call_endpoint(&call).await;
+    let answer = answer.map_err(|error| match error.kind() {
+        ErrorKind::EndpointMissing => error.with_better_hint(
+            "add org.apache.hadoop.hbase.security.token.TokenProvider to hbase.coprocessor.region.classes of the \
+             servers",
+        ),
+        ErrorKind::AccessDenied => error.with_better_hint(
+            "connect with a Kerberos ticket: no other user gets a token; with hbase.security.exec.permission.checks \
+             the user also needs the permission X on hbase:meta",
+        ),
+        _ => error,
+    })?;
+    M::decode(answer).map_err(|error| {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("the answer to {method} cannot be read"),
+        )
+        .with_source(error)
+    })
 }

@@ -100,6 +100,13 @@ impl Table {
         self
     }
 
+    /// Refuses calls on connections that are not encrypted.
+    #[cfg(feature = "kerberos")]
+    pub(super) fn with_privacy(mut self) -> Self {
+        Arc::make_mut(&mut self.options).call.requires_privacy = true;
+        self
+    }
+
     /// Refuses writes of the rows for which the check returns an error.
     pub(crate) fn with_row_check(mut self, check: RowCheck) -> Self {
         Arc::make_mut(&mut self.options).row_check = Some(check);

@@ -74,6 +74,24 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns whether the client requests delegation tokens over connections that are not encrypted.
+    #[must_use]
+    pub fn unencrypted_tokens(&self) -> bool {
+        self.security.unencrypted_tokens
+    }
+
+    /// Sets whether [`Connection::delegation_token`](crate::Connection::delegation_token) requests tokens
+    /// over connections that are not encrypted, as HBase's own client does. The default is `false`: the
+    /// server sends the token with its password, and every process that reads it on the network can act as
+    /// the user until the token expires, after 7 days by default.
+    ///
+    /// Set it where the network itself is protected, for example by a tunnel.
+    #[must_use]
+    pub fn with_unencrypted_tokens(mut self, unencrypted_tokens: bool) -> Self {
+        self.security.unencrypted_tokens = unencrypted_tokens;
+        self
+    }
+
     /// Returns the protections of messages that the client accepts. The first one that the server
     /// offers is used.
     #[must_use]

@@ -206,6 +206,7 @@ pub(super) struct Security {
     pub(super) fallback_to_simple: bool,
     pub(super) aes: bool,
     pub(super) effective_user: Option<String>,
+    pub(super) unencrypted_tokens: bool,
     pub(super) tokens: Vec<DelegationToken>,
     /// The file that the tokens are from.
     pub(super) token_file: Option<PathBuf>,
@@ -219,6 +220,7 @@ impl Default for Security {
             fallback_to_simple: false,
             aes: false,
             effective_user: None,
+            unencrypted_tokens: false,
             tokens: Vec::new(),
             token_file: None,
         }

@@ -94,6 +94,9 @@ pub(crate) enum CallError {
     /// The server closes connections with SIMPLE authentication.
     #[error("authentication is required: the server closes connections that have none")]
     AuthenticationRequired,
+    /// The call, whose answer has a secret, was not sent over a connection that is not encrypted.
+    #[error("the answer has a secret, and the connection is not encrypted")]
+    NotPrivate,
     /// The connection is not authenticated.
     #[cfg(feature = "kerberos")]
     #[error(transparent)]
@@ -231,6 +234,7 @@ impl CallError {
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::NoReplica(_) => classification(Recovery::Relocate, false, ErrorKind::Server),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
+            Self::NotPrivate => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::AuthenticationRequired => {
                 classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
@@ -300,6 +304,7 @@ impl CallError {
             Self::NoReplica(_) => "region_unavailable",
             Self::Closed => "closed",
             Self::AuthenticationRequired => "unauthenticated",
+            Self::NotPrivate => "rejected",
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
@@ -380,6 +385,10 @@ impl CallError {
             Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Error::new(kind, what).at_stage(error.stage()).with_hint(error.hint()),
+            Self::NotPrivate => Error::new(kind, what).at_stage("sending the request").with_hint(
+                "use TLS, or set hbase.rpc.protection to privacy (Config::with_protection); where the network itself is \
+                 protected, permit it (Config::with_unencrypted_tokens, token get --allow-unencrypted)",
+            ),
             Self::NewConnection | Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
         }
     }

@@ -65,6 +65,7 @@ pub(super) struct RpcConnection {
     shared: Arc<Shared>,
     outbox: mpsc::Sender<Outgoing>,
     service: Service,
+    is_private: bool,
     /// Each of the two tasks has a receiver for as long as it holds its half of the socket.
     alive: watch::Sender<()>,
 }
@@ -124,6 +125,8 @@ pub(super) struct Link {
     /// Whether it may send records, as with TLS: some of them may have left when it reports that a
     /// write has failed.
     pub(super) sealed: bool,
+    /// Whether the client encrypts what it sends, and decrypts what it reads.
+    pub(super) is_private: bool,
     pub(super) liveness: Arc<Liveness>,
 }
 
@@ -132,7 +135,12 @@ impl RpcConnection {
     /// request: the server does not answer it, and some servers are slow with preambles that arrive
     /// in pieces.
     pub(super) fn start(
-        Link { io, sealed, liveness }: Link,
+        Link {
+            io,
+            sealed,
+            is_private,
+            liveness,
+        }: Link,
         service: Service,
         greeting: Bytes,
         max_frame_size: usize,
@@ -174,8 +182,14 @@ impl RpcConnection {
             shared,
             outbox,
             service,
+            is_private,
             alive,
         }
+    }
+
+    /// Returns whether messages are encrypted by TLS or by the authentication.
+    pub(super) fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// Sends a request and waits for its answer until the deadline, or until the connection turns

@@ -179,19 +179,25 @@ impl Dialler {
             cipher: None,
             attributes: &self.attributes,
         };
-        let start = |io, liveness, opening| {
-            let link = Link { io, sealed, liveness };
-            RpcConnection::start(link, header.service, opening, self.max_frame_size)
+        let has_tls = self.has_tls();
+        let start = |io, liveness, greeting, is_private| {
+            let link = Link {
+                io,
+                sealed,
+                is_private: is_private || has_tls,
+                liveness,
+            };
+            RpcConnection::start(link, header.service, greeting, self.max_frame_size)
         };
         #[cfg(feature = "kerberos")]
         if let Some(authenticator) = &self.authenticator {
             let heard = |stream| -> Box<dyn Io> { Box::new(Heard::new(stream, &liveness)) };
             let again = async { self.connect(target).await.map(heard) };
             let opened = authenticator.authenticate(heard(stream), again, target, header);
-            let (stream, opening) = opened.await?;
-            return Ok(start(stream, liveness, opening));
+            let opened = opened.await?;
+            return Ok(start(opened.stream, liveness, opened.greeting, opened.is_private));
         }
-        Ok(start(stream, liveness, header.opening()))
+        Ok(start(stream, liveness, header.opening(), false))
     }
 
     /// Returns a connection with TLS or SASL when the server has answered a ping. Until then, a refusal

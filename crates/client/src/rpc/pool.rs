@@ -124,6 +124,8 @@ pub(crate) struct CallOptions {
     pub(crate) codec: Codec,
     /// The request attributes.
     pub(crate) attributes: Arc<Vec<(String, Bytes)>>,
+    /// Whether calls fail on a connection that is not encrypted.
+    pub(crate) requires_privacy: bool,
 }
 
 /// One call: its target, its method, and its limits.
@@ -258,6 +260,9 @@ impl RpcClient {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
+        if call.options.requires_privacy && !connection.is_private() {
+            return Err(CallError::NotPrivate);
+        }
         if let Some(located_at) = call.limit.located_at
             && connection.is_younger_than(located_at)
             && self.has_lost(call.server)

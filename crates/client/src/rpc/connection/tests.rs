@@ -32,6 +32,7 @@ fn start(io: impl Io, sealed: bool) -> RpcConnection {
     let link = Link {
         io: Box::new(io),
         sealed,
+        is_private: false,
         liveness: Arc::new(Liveness::new()),
     };
     let greeting = Bytes::from_static(GREETING);

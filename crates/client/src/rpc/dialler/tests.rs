@@ -121,6 +121,10 @@ async fn frame(stream: &mut DuplexStream) -> io::Result<Bytes> {
 }
 
 async fn get(client: &Arc<RpcClient>) -> Result<CellBlockDecoder, CallError> {
+    get_with(client, CallOptions::default()).await
+}
+
+async fn get_with(client: &Arc<RpcClient>, options: CallOptions) -> Result<CellBlockDecoder, CallError> {
     let server = HostPort {
         host: "a".to_owned(),
         port: 1,
@@ -129,7 +133,7 @@ async fn get(client: &Arc<RpcClient>) -> Result<CellBlockDecoder, CallError> {
     let answer = client.call::<_, pb::GetResponse>(Call {
         server: &server,
         service: ServiceKind::Client,
-        options: CallOptions::default(),
+        options,
         method: "Get",
         request: &request,
         cells: Bytes::new(),
@@ -146,6 +150,25 @@ async fn compressed_answer_is_read() {
     let found = get(&servers.client()).await.unwrap();
     assert_eq!(found.count(), 3);
     assert_eq!(servers.dials.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_requires_privacy_is_not_sent_in_plain() {
+    // It does not expect any request but pings.
+    let servers = Servers::new(Server::Fails);
+    let config = config().with_compression(None);
+    let client = Arc::new(RpcClient::new(&config, Arc::new(servers)));
+    let options = CallOptions {
+        requires_privacy: true,
+        ..CallOptions::default()
+    };
+    let error = get_with(&client, options).await.unwrap_err();
+    assert!(matches!(error, CallError::NotPrivate), "{error:?}");
+    let classification = error.classify();
+    assert_eq!(
+        (classification.kind, classification.effect),
+        (ErrorKind::InvalidConfig, Effect::None)
+    );
 }
 
 #[rstest]

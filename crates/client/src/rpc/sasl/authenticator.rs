@@ -89,8 +89,14 @@ impl TokenLogin {
     }
 }
 
-/// An authenticated stream, and the bytes that it begins with.
-type Opened = (Box<dyn Io>, Bytes);
+/// An authenticated stream.
+pub(in crate::rpc) struct Opened {
+    pub(in crate::rpc) stream: Box<dyn Io>,
+    /// The bytes to send before the first request.
+    pub(in crate::rpc) greeting: Bytes,
+    /// Whether the authentication encrypts messages.
+    pub(in crate::rpc) is_private: bool,
+}
 
 impl Authenticator {
     /// Returns the authenticator of a client. `None` means SIMPLE authentication.
@@ -151,9 +157,8 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates a new connection. Returns its stream, and the bytes to send before the first
-    /// request. `dialled_again` yields another stream to the server. `header` has the name of the
-    /// user for a server without security.
+    /// Authenticates a new connection. `dialled_again` yields another stream to the server. `header` has
+    /// the name of the user for a server without security.
     pub(in crate::rpc) async fn authenticate(
         &self,
         stream: Box<dyn Io>,
@@ -206,21 +211,32 @@ impl Authenticator {
             }
             (Accepted::Simple, None) => {
                 tracing::warn!("a server has no security, and the client continues without");
-                return Ok((stream, header.framed()));
+                return Ok(Opened {
+                    stream,
+                    greeting: header.framed(),
+                    is_private: false,
+                });
             }
         };
-        let with_aes = self.aes && layer.as_ref().is_some_and(|layer| layer.is_private());
         let header = Header {
             effective_user: self.effective_user.as_deref(),
-            cipher: with_aes.then_some(CIPHER),
+            cipher: self.aes.then_some(CIPHER),
             ..header
         };
+        let is_private = self.aes || layer.as_ref().is_some_and(|layer| layer.is_private());
         let mut stream = SaslStream::new(stream, layer, self.max_frame_size);
-        if with_aes {
-            self.switch_to_aes(&mut stream, &header).await?;
-            return Ok((Box::new(stream), Bytes::new()));
-        }
-        Ok((Box::new(stream), header.framed()))
+        let greeting = match self.aes {
+            true => {
+                self.switch_to_aes(&mut stream, &header).await?;
+                Bytes::new()
+            }
+            false => header.framed(),
+        };
+        Ok(Opened {
+            stream: Box::new(stream),
+            greeting,
+            is_private,
+        })
     }
 
     /// Authenticates by the delegation token.

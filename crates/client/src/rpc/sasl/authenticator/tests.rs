@@ -76,8 +76,8 @@ fn keys() -> pb::CryptoCipherMeta {
     }
 }
 
-fn sent_header(opening: &Bytes) -> pb::ConnectionHeader {
-    pb::ConnectionHeader::decode(&opening[4..]).unwrap()
+fn sent_header(greeting: &Bytes) -> pb::ConnectionHeader {
+    pb::ConnectionHeader::decode(&greeting[4..]).unwrap()
 }
 
 #[tokio::test]
@@ -85,8 +85,8 @@ async fn authenticated_header_has_only_the_user_to_impersonate() {
     for (user, expected) in [(None, None), (Some("carol"), Some("carol"))] {
         let config = config().with_effective_user(user.map(str::to_owned));
         let accepted = Accepted::Authenticated(None);
-        let (_, opening) = begin(config, accepted, silent).await.unwrap();
-        let sent = sent_header(&opening).user_info.map(|info| info.effective_user);
+        let Opened { greeting, .. } = begin(config, accepted, silent).await.unwrap();
+        let sent = sent_header(&greeting).user_info.map(|info| info.effective_user);
         assert_eq!(sent.as_deref(), expected);
     }
 }
@@ -101,8 +101,8 @@ async fn server_without_security_is_used_only_if_that_is_allowed() {
         "{error}"
     );
     let config = config().with_fallback_to_simple(true);
-    let (_, opening) = begin(config, Accepted::Simple, silent).await.unwrap();
-    let user = sent_header(&opening).user_info.unwrap();
+    let Opened { greeting, .. } = begin(config, Accepted::Simple, silent).await.unwrap();
+    let user = sent_header(&greeting).user_info.unwrap();
     assert_eq!(user.effective_user, "bob");
 }
 
@@ -119,6 +119,19 @@ async fn user_to_impersonate_is_not_lost_on_a_server_without_security() {
 }
 
 #[tokio::test]
+async fn connection_is_private_if_its_layer_encrypts() {
+    let simple = config().with_fallback_to_simple(true);
+    for (config, accepted, expected) in [
+        (config(), private(), true),
+        (config(), Accepted::Authenticated(None), false),
+        (simple, Accepted::Simple, false),
+    ] {
+        let opened = begin(config, accepted, silent).await.unwrap();
+        assert_eq!(opened.is_private, expected);
+    }
+}
+
+#[tokio::test]
 async fn aes_takes_the_place_of_the_layer_when_the_server_sends_keys() {
     let opened = begin(config().with_aes(true), private(), async |mut server| {
         let header = read_header(&mut server).await;
@@ -128,8 +141,8 @@ async fn aes_takes_the_place_of_the_layer_when_the_server_sends_keys() {
         };
         answer(&mut server, &message.encode_to_vec()).await;
     });
-    let (_, opening) = opened.await.unwrap();
-    assert!(opening.is_empty());
+    let opened = opened.await.unwrap();
+    assert!(opened.greeting.is_empty() && opened.is_private);
 }
 
 #[tokio::test(start_paused = true)]
