@@ -6,7 +6,7 @@ use hbase_txn::{ClientErrorKind, Config, TlsOptions, TlsVersion};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{work::Work, *};
+use super::{refusals::command, work::Work, *};
 use support::{table::TestTable, value};
 
 /// The password of the stores of all clusters.
@@ -155,6 +155,20 @@ async fn registry_of_the_servers_speaks_tls_too() {
             let connection = connect(cluster.config().with_address(address)).await.unwrap();
             connection.admin().cluster_info().await.unwrap();
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_from_a_zookeeper_without_tls_are_a_warning() {
+    let filter = |cluster: &Cluster| has_tls(cluster) && !cluster.status.ports.contains_key("kdc");
+    on_those(filter, "--tls", async |cluster| {
+        let (succeeded, text) = command(cluster, &["--log", "warn", "table", "list"], &[]);
+        assert!(succeeded, "{text}");
+        says(
+            &text,
+            &["WARN", "from a ZooKeeper without TLS", "with_zookeeper_tls"],
+        );
     })
     .await;
 }

@@ -86,17 +86,14 @@ async fn server_of_an_unknown_issuer_is_refused() {
     .await;
 }
 
-/// Dials this machine for every name, by a stream that does not know its peer's address.
+/// Dials this machine for every name.
 #[derive(Debug)]
 struct Tunnel;
 
 impl Connector for Tunnel {
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let port = target.address.port;
-        Box::pin(async move {
-            let (read, write) = TcpStream::connect(("127.0.0.1", port)).await?.into_split();
-            Ok(Box::new(tokio::io::join(read, write)) as Box<dyn Io>)
-        })
+        Box::pin(async move { Ok(Box::new(TcpStream::connect(("127.0.0.1", port)).await?) as Box<dyn Io>) })
     }
 }
 

@@ -9,6 +9,8 @@ use super::{
     recent_deletes::RecentDeletes,
     server_clocks::ServerClocks,
 };
+#[cfg(feature = "tls")]
+use crate::config::{ClusterAddress, TlsOptions};
 use crate::{
     cluster::Cluster,
     config::Config,
@@ -186,6 +188,12 @@ impl ConnectionBuilder {
     pub async fn connect(self) -> Result<Connection> {
         #[cfg(feature = "kerberos")]
         self.config.check_security()?;
+        #[cfg(feature = "tls")]
+        if takes_names_from_plain_zookeeper(&self.config) {
+            tracing::warn!(
+                "TLS: the names of servers come from a ZooKeeper without TLS (Config::with_zookeeper_tls)"
+            );
+        }
         let deadline = Instant::now() + self.config.operation_timeout();
         client_metrics::describe();
         let mut cluster = Cluster::new(self.config, self.connector, self.environment);
@@ -202,5 +210,40 @@ impl fmt::Debug for Connection {
         f.debug_struct("Connection")
             .field("address", &self.config().address().to_string())
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns whether certificates of servers are compared with names that the network can alter,
+/// because ZooKeeper reports them without TLS.
+#[cfg(feature = "tls")]
+fn takes_names_from_plain_zookeeper(config: &Config) -> bool {
+    #[cfg(feature = "zookeeper")]
+    let is_plain = config.zookeeper_tls().is_none();
+    #[cfg(not(feature = "zookeeper"))]
+    let is_plain = true;
+    is_plain
+        && matches!(config.address(), ClusterAddress::ZooKeeper { .. })
+        && config.tls().is_some_and(TlsOptions::verifies_hostname)
+}
+
+#[cfg(all(test, feature = "tls", feature = "zookeeper"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unprotected_if_zookeeper_has_no_tls_and_certificates_are_checked() {
+        let tls = || Some(TlsOptions::new("/t.jks", ""));
+        let unchecked = TlsOptions::new("/t.jks", "").verify_hostname(false);
+        let zookeeper = Config::from_uri("hbase+zk://z").unwrap();
+        let masters = Config::from_uri("hbase+rpc://m").unwrap();
+        for (config, expected) in [
+            (zookeeper.clone().with_tls(tls()), true),
+            (zookeeper.clone().with_tls(tls()).with_zookeeper_tls(tls()), false),
+            (zookeeper.clone().with_tls(Some(unchecked)), false),
+            (zookeeper, false),
+            (masters.with_tls(tls()), false),
+        ] {
+            assert_eq!(takes_names_from_plain_zookeeper(&config), expected, "{config:?}");
+        }
     }
 }

@@ -15,8 +15,13 @@ use super::times::bounded;
 /// later connections use the new contents; a file that can't be read leaves the former contents in
 /// use. The trust store of the system is not used.
 ///
-/// The certificate of a server must name the host by which the cluster knows the server, or the
-/// address of the connection, as a subject alternative name.
+/// The certificate of a server must name the host by which the cluster knows the server as a subject
+/// alternative name. An address in it counts only if the cluster knows the server by this address.
+///
+/// The cluster's names come from ZooKeeper and `hbase:meta`. An attacker who can alter the answers of
+/// ZooKeeper on the network leads the client to any server that has a trusted certificate. Use TLS to
+/// ZooKeeper too ([`Config::with_zookeeper_tls`](crate::Config::with_zookeeper_tls)), or
+/// `hbase+rpc://`. Connecting without both logs a warning.
 ///
 /// # Example
 ///

@@ -1,11 +1,6 @@
 //! Connectors, which open the streams to servers.
 
-use std::{
-    any::Any,
-    fmt, io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{any::Any, fmt, io, net::SocketAddr, time::Duration};
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use rustix::net::sockopt;
@@ -22,7 +17,8 @@ use crate::{config::HostPort, wire::connection_header::Service};
 /// A target has the name that the cluster uses for the server (in `hbase:meta` or the registry).
 /// Implement this trait where such a name does not lead to the server: behind a tunnel, a
 /// port-forward, a container network, or a proxy that injects faults. With TLS, the handshake runs
-/// over the stream, and the certificate of the server must have the name in the target.
+/// over the stream, and the certificate of the server must have the name in the target, which may be an
+/// address. The address that the connector dials does not count.
 ///
 /// ZooKeeper is not dialled through it: where the quorum cannot be reached directly, connect by
 /// `hbase+rpc://`. Pass a connector to [`Connection::builder`](crate::Connection::builder) with
@@ -107,19 +103,11 @@ impl ServiceKind {
 
 /// A stream of bytes to a server.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Returns the address of the server, if this is a [`TcpStream`]. A certificate may name it.
-    fn peer_ip(&self) -> Option<IpAddr>;
-
     /// Returns whether this is a [`TcpStream`].
     fn is_tcp_stream(&self) -> bool;
 }
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {
-    fn peer_ip(&self) -> Option<IpAddr> {
-        let stream = (self as &dyn Any).downcast_ref::<TcpStream>()?;
-        Some(stream.peer_addr().ok()?.ip().to_canonical())
-    }
-
     fn is_tcp_stream(&self) -> bool {
         (self as &dyn Any).is::<TcpStream>()
     }

@@ -276,8 +276,7 @@ impl Dialler {
         let Some(tls) = &self.tls else {
             return Ok(stream);
         };
-        let peer = (*stream).peer_ip();
-        let stream = tls.handshake(stream, &target.address.host, peer).await?;
+        let stream = tls.handshake(stream, &target.address.host).await?;
         Ok(Box::new(stream))
     }
 }

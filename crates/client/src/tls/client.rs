@@ -2,7 +2,6 @@
 
 use std::{
     fs, io,
-    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
@@ -68,8 +67,8 @@ impl TlsClient {
         }
     }
 
-    /// Secures a stream to a server of this name. The certificate of the server may also name its
-    /// address, if that is known.
+    /// Secures a stream to a server of this name, which may be an address. The certificate of the server
+    /// must have it.
     ///
     /// # Errors
     ///
@@ -78,7 +77,6 @@ impl TlsClient {
         self: &Arc<Self>,
         stream: S,
         host: &str,
-        address: Option<IpAddr>,
     ) -> io::Result<TlsStream<S>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| TlsFailure::config(format!("{host:?} is no name that a certificate can have")))?;
@@ -92,7 +90,6 @@ impl TlsClient {
             trust: setup.trust,
             provider: Arc::clone(config.crypto_provider()),
             checks_name: self.options.verifies_hostname(),
-            peer: address,
         };
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
@@ -179,7 +176,6 @@ impl TlsClient {
             trust: Arc::clone(&trust),
             provider: Arc::clone(&provider),
             checks_name: true,
-            peer: None,
         };
         let has_key = key.is_some();
         let builder = ClientConfig::builder_with_provider(provider)

@@ -140,7 +140,6 @@ fn verify(
         trust: Arc::new(Trust::new(store)),
         provider: Arc::new(provider::default_provider()),
         checks_name: false,
-        peer: None,
     };
     let name = ServerName::try_from("localhost").unwrap();
     let now = UnixTime::since_unix_epoch(NOW);

@@ -64,8 +64,7 @@ impl Access {
         let stream = rpc::dial_tcp(host).await.map_err(Failure::Dial)?;
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let address = stream.peer_ip();
-            let secured = tls.handshake(stream, &host.host, address).await;
+            let secured = tls.handshake(stream, &host.host).await;
             return Ok(Box::new(secured.map_err(Failure::Tls)?));
         }
         Ok(Box::new(stream))
