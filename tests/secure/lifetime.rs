@@ -19,16 +19,19 @@ use futures::{
     future::{BoxFuture, join, join_all},
 };
 use hbase_local::{BootOptions, LocalCluster};
-use hbase_txn::{Connection, Connector, DialTarget, Get, Io, Put, Table, TcpConnector};
+use hbase_txn::{
+    ClientErrorKind, Config, Connection, Connector, DialTarget, Failure, Get, Io, Put, Table, TcpConnector,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex},
     time::{Sleep, sleep},
 };
 
 use super::{
-    Cluster, is_long, on_kerberos,
+    Cluster, config_of, is_long, on_kerberos,
     support::{
+        eventually,
         table::{TestTable, by_three},
         value,
     },
@@ -181,6 +184,62 @@ async fn calls_wait_for_a_kdc_that_is_away() {
         );
         let get = table.get(Get::new("xxx0")).await.unwrap();
         assert!(get.is_some());
+    })
+    .await;
+}
+
+/// Refuses the first connection by a forged error, and passes on the others.
+#[derive(Debug, Default)]
+struct Forging {
+    dials: AtomicUsize,
+}
+
+impl Connector for Forging {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        if self.dials.fetch_add(1, Ordering::Relaxed) > 0 {
+            return TcpConnector.connect(target);
+        }
+        let (ours, mut theirs) = duplex(1 << 16);
+        tokio::spawn(async move {
+            let _ = theirs.read(&mut [0; 1_024]).await;
+            theirs.write_all(b"\0\0\0\x01\0\0\0\x03a.B\0\0\0\x06forged").await
+        });
+        async { Ok(Box::new(ours) as Box<dyn Io>) }.boxed()
+    }
+}
+
+/// Connects, and reads a row.
+async fn read(config: Config, connector: Forging) -> Result<Connection, Failure<ClientErrorKind>> {
+    let connection = Connection::builder(config).connector(connector).connect().await?;
+    connection.table("hbase:meta")?.get(Get::new("a")).await?;
+    Ok(connection)
+}
+
+#[tokio::test]
+async fn forged_refusal_costs_no_tickets_while_no_kdc_is_reached() {
+    needs_short_tickets();
+    on_kerberos(async |cluster| {
+        // No other test has tickets of this user.
+        let config = config_of(cluster, "alice").with_operation_timeout(Duration::from_secs(10));
+        let connector = Forging {
+            dials: AtomicUsize::new(1),
+        };
+        let first = read(config.clone(), connector).await.unwrap();
+        // The library reads its configuration again when it has changed, at most once a second.
+        let reaches_kdc = async |expected| {
+            let what = format!("a KDC is reached: {expected}");
+            let is_reached = async || (first.kdc_clock().await.is_ok() == expected).then_some(());
+            eventually(&what, is_reached).await;
+        };
+        let conf = &cluster.status.environment["KRB5_CONFIG"];
+        let before = fs::read_to_string(conf).unwrap();
+        let kdc = format!(":{}", cluster.status.ports["kdc"]);
+        fs::write(conf, before.replace(&kdc, ":1")).unwrap();
+        reaches_kdc(false).await;
+        let result = read(config, Forging::default()).await;
+        fs::write(conf, &before).unwrap();
+        reaches_kdc(true).await;
+        result.unwrap();
     })
     .await;
 }

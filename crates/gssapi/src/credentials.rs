@@ -53,7 +53,39 @@ impl Eq for Keytab {}
 struct MemoryCache {
     number: usize,
     generation: u32,
+    /// The generation before, until this one has tickets.
+    former: Option<u32>,
     forgotten_at: Option<Instant>,
+}
+
+impl MemoryCache {
+    /// Begins a generation without tickets, unless the last one began within a minute. Returns whether it
+    /// did.
+    fn forget_at(&mut self, now: Instant) -> bool {
+        let is_due = self
+            .forgotten_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= FORGET_INTERVAL);
+        if is_due {
+            self.forgotten_at = Some(now);
+            self.former.get_or_insert(self.generation);
+            self.generation = self.generation.wrapping_add(1);
+        }
+        is_due
+    }
+
+    /// Returns to the former tickets if no new ones can be requested. The refusal that they were
+    /// forgotten for had no proof that a server sent it.
+    fn settle<T>(&mut self, result: &Result<T, Error>) {
+        match result {
+            Ok(_) => self.former = None,
+            Err(error) if error.kind() == ErrorKind::KdcUnreachable => {
+                if let Some(former) = self.former.take() {
+                    self.generation = former;
+                }
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// How often the tickets of a keytab may be forgotten. The library has no function that frees a
@@ -77,6 +109,7 @@ impl Keytab {
                 Arc::new(Mutex::new(MemoryCache {
                     number,
                     generation: 0,
+                    former: None,
                     forgotten_at: None,
                 }))
             });
@@ -102,17 +135,11 @@ impl Keytab {
     /// Forgets the tickets, so that the next context requests new ones: a server whose key has
     /// changed refuses the old ones. Does nothing within a minute of the last time. Returns whether
     /// the tickets were forgotten.
+    ///
+    /// An attacker on the network can forge the refusal of a server. So the old tickets are used again if
+    /// no key distribution centre can be reached.
     pub fn forget_tickets(&self) -> bool {
-        let mut cache = lock(&self.cache);
-        let now = Instant::now();
-        let is_due = cache
-            .forgotten_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= FORGET_INTERVAL);
-        if is_due {
-            cache.forgotten_at = Some(now);
-            cache.generation = cache.generation.wrapping_add(1);
-        }
-        is_due
+        lock(&self.cache).forget_at(Instant::now())
     }
 
     /// Returns the reason why the keytab has no key of its principal, if it has none.
@@ -165,11 +192,12 @@ impl Credentials {
             Self::DefaultCache => run(Credential::acquire(library)?),
             Self::Cache(name) => run(Credential::acquire_from(library, None, &[("ccache", name)])?),
             Self::Keytab(keytab) => {
-                let cache = lock(&keytab.cache);
+                let mut cache = lock(&keytab.cache);
                 let name = format!("MEMORY:hbase-gssapi-{}-{}", cache.number, cache.generation);
                 let file = keytab.file.to_string_lossy();
                 let store = [("client_keytab", &*file), ("ccache", &*name)];
                 let result = Credential::acquire_from(library, Some(&keytab.principal), &store).and_then(run);
+                cache.settle(&result);
                 drop(cache);
                 result.map_err(|error| match error.kind() {
                     ErrorKind::NoTicket | ErrorKind::Other => keytab.fault().unwrap_or(error),
@@ -448,5 +476,29 @@ mod tests {
         assert!(keytab.forget_tickets());
         assert!(!same.forget_tickets());
         assert_eq!(lock(&same.cache).generation, 1);
+    }
+
+    #[test]
+    fn forgotten_tickets_are_used_again_while_no_kdc_can_be_reached() {
+        let keytab = Keytab::new("/forged-refusals", "alice");
+        let mut cache = lock(&keytab.cache);
+        let unreachable = || Err::<(), _>(Error::new(ErrorKind::KdcUnreachable, GET_TICKET, "no answer"));
+        let mut now = Instant::now();
+        for _ in 0..3 {
+            assert!(cache.forget_at(now));
+            assert_eq!(cache.generation, 1);
+            cache.settle(&unreachable());
+            assert_eq!(cache.generation, 0);
+            now += FORGET_INTERVAL;
+        }
+        // Of several generations without tickets, the last one that had some counts.
+        assert!(cache.forget_at(now) && cache.forget_at(now + FORGET_INTERVAL));
+        cache.settle(&unreachable());
+        assert_eq!(cache.generation, 0);
+        // New tickets replace the former ones for good.
+        assert!(cache.forget_at(now + 2 * FORGET_INTERVAL));
+        cache.settle(&Ok(()));
+        cache.settle(&unreachable());
+        assert_eq!(cache.generation, 1);
     }
 }

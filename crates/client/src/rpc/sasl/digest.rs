@@ -236,12 +236,22 @@ mod tests {
 
     #[test]
     fn no_common_protection_and_weak_ciphers_are_refused() {
-        let only_auth = "nonce=\"n\",qop=\"auth\",algorithm=md5-sess";
-        let error = answered(&[Protection::Privacy], only_auth).unwrap_err();
-        assert!(
-            error.to_string().contains("the server offers authentication"),
-            "{error}"
-        );
+        // An attacker can shorten the list, which is not signed. Without one, RFC 2831 means "auth".
+        for only_auth in [
+            "nonce=\"n\",qop=\"auth\",algorithm=md5-sess",
+            "nonce=\"n\",algorithm=md5-sess",
+        ] {
+            for accepted in [
+                &[Protection::Privacy][..],
+                &[Protection::Privacy, Protection::Integrity],
+            ] {
+                let error = answered(accepted, only_auth).unwrap_err();
+                assert!(
+                    error.to_string().contains("the server offers authentication"),
+                    "{error}"
+                );
+            }
+        }
         let weak = "nonce=\"n\",qop=\"auth-conf\",cipher=\"des,rc4-40\",algorithm=md5-sess";
         let error = answered(&[Protection::Privacy], weak).unwrap_err();
         assert!(matches!(error, AuthenticationError::WeakCiphers), "{error}");
