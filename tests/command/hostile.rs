@@ -8,20 +8,29 @@ use hbase_txn::{
 };
 use serde_json::Value;
 
-use crate::harness::{Answer, TestTable, run, unique_name, uri, with_admin};
+use crate::{
+    harness::{Answer, TestTable, answer, command, run, unique_name, uri, with_admin},
+    support::hostile::{self, HOSTILE},
+};
 
-/// Clears the screen, sets the title, moves the cursor, ends the line, and the same in one byte.
-const HOSTILE: &str = "\x1b[2J\x1b]0;owned\x07\r\n\x08\x7f\u{9b}2Jfine";
 /// The colours that the command itself uses.
 const COLOURS: [&str; 5] = ["\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
 
-/// Runs the binary in both formats, coloured and not. Returns the objects.
+/// Runs the binary against the cluster, in both formats, coloured and not. Returns the objects.
 #[track_caller]
 fn harmless(arguments: &[&str]) -> Vec<Value> {
+    harmless_with(arguments, &[("HBASE_TXN_CONNECT", uri())])
+}
+
+/// Runs the binary with these variables, in both formats, coloured and not. Returns the objects.
+#[track_caller]
+fn harmless_with(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<Value> {
     let mut objects = Vec::new();
     for (format, colour) in [("table", "never"), ("table", "always"), ("json", "always")] {
         let options = ["--output", format, "--color", colour];
-        let Answer { stdout, stderr, .. } = run(&[arguments, &options].concat());
+        let mut command = command([arguments, &options].concat());
+        let child = command.envs(variables.iter().copied()).spawn().unwrap();
+        let Answer { stdout, stderr, .. } = answer(child);
         for text in [&stdout, &stderr] {
             let text = match colour {
                 "always" => COLOURS
@@ -95,4 +104,35 @@ fn names_of_holders_control_no_terminal() {
     }
     harmless(&["lock", "list", &table.0]);
     assert!(runtime.block_on(guard.release()).unwrap().is_released());
+}
+
+/// Runs commands against a server that is not HBase's, also with a log of all events.
+fn harmless_at(uri: &str, variables: &[(&str, &str)]) {
+    let variables = [variables, &[("HBASE_TXN_CONNECT", uri)]].concat();
+    for arguments in [
+        &["table", "list"][..],
+        &["get", "orders", "r", "--log", "trace"],
+        &["doctor", "orders"],
+    ] {
+        harmless_with(&[arguments, &["--timeout", "1s"]].concat(), &variables);
+    }
+}
+
+#[test]
+fn hostile_zookeepers_control_no_terminal() {
+    for port in hostile::zookeepers() {
+        harmless_at(&format!("hbase+zk://127.0.0.1:{port}/hbase"), &[]);
+    }
+}
+
+#[test]
+fn hostile_refusals_of_a_token_control_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, hostile::token_file()).unwrap();
+    let token = ("HADOOP_TOKEN_FILE_LOCATION", file.to_str().unwrap());
+    for port in hostile::refusing() {
+        let uri = format!("hbase+rpc://127.0.0.1:{port}?hbase.security.authentication=kerberos");
+        harmless_at(&uri, &[token]);
+    }
 }

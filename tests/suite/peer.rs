@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{says, within};
+use crate::support::{hostile, says, within};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -289,6 +289,54 @@ async fn control_characters_of_a_server_are_escaped() {
     let remote = error.remote().unwrap();
     assert!(remote.class.contains(CONTROLS), "programs get it as it is");
     says(&error, &[r"\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}1mException"]);
+}
+
+/// Asserts that neither an error nor one of its causes controls a terminal. Returns whether the error
+/// quotes the peer.
+fn harmless(error: &hbase_client::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        for text in [error.to_string(), format!("{error:?}")] {
+            assert_eq!(text.chars().find(|c| c.is_control()), None, "{text:?}");
+        }
+        cause = error.source();
+    }
+    error.to_string().contains(r"\u{1b}[2J")
+}
+
+#[tokio::test]
+async fn errors_of_a_hostile_zookeeper_control_no_terminal() {
+    let mut quoted = 0;
+    for port in hostile::zookeepers() {
+        let config = Config::from_uri(&format!("hbase+zk://127.0.0.1:{port}/hbase")).unwrap();
+        let config = config
+            .with_registry_timeout(DEADLINE)
+            .with_operation_timeout(DEADLINE);
+        // With a token, the id of the cluster is read too.
+        let by_token = config.clone().with_delegation_tokens([hostile::token()]);
+        for config in [config, by_token] {
+            let connecting = Connection::builder(config).connect();
+            quoted += u8::from(harmless(&within(2 * DEADLINE, connecting).await.unwrap_err()));
+        }
+    }
+    // The name of a server, and the id of the cluster.
+    assert_eq!(quoted, 2);
+}
+
+#[tokio::test]
+async fn errors_of_a_hostile_authentication_control_no_terminal() {
+    let mut quoted = 0;
+    for port in hostile::refusing() {
+        let config = Config::from_uri(&format!("hbase+rpc://127.0.0.1:{port}")).unwrap();
+        let config = config
+            .with_delegation_tokens([hostile::token()])
+            .with_registry_timeout(DEADLINE)
+            .with_operation_timeout(DEADLINE);
+        let connecting = Connection::builder(config).connect();
+        quoted += u8::from(harmless(&within(2 * DEADLINE, connecting).await.unwrap_err()));
+    }
+    // An error, and an exception in a frame.
+    assert_eq!(quoted, 2);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@
 //! | `filters` | all filters of reads, and what they find |
 //! | `fake` | the fake cluster, which some tests run on as well |
 //! | `forge` | messages that the library would never send |
+//! | `hostile` | peers that send escape sequences |
 //! | `leftovers` | counts of tasks and threads that some work leaves running |
 //! | `java` | the Java lock and latch libraries, run by a Java program |
 //!
@@ -27,6 +28,7 @@ mod fake;
 pub(crate) mod filters;
 pub(crate) mod forge;
 pub(crate) mod forwarder;
+pub(crate) mod hostile;
 pub(crate) mod java;
 pub(crate) mod latch_rows;
 pub(crate) mod leftovers;
