@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod certificates;
 mod clocks;
 mod connection_uris;
 mod guide;

@@ -2,6 +2,7 @@
 //! HBase's own Java client.
 
 mod build;
+mod certificates;
 mod logins;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
@@ -18,7 +19,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-pub(crate) use self::logins::logins;
+pub(crate) use self::{certificates::tls_servers, logins::logins};
 
 use self::build::Built;
 use super::Cluster;
