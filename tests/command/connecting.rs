@@ -70,6 +70,13 @@ fn the_timeout_bounds_a_silent_port_too() {
     assert!(answer.took < Duration::from_secs(3), "{answer:?}");
 }
 
+#[test]
+fn user_of_hadoop_who_is_not_acted_as_is_named() {
+    let line = ["get", "orders", "r", "--connect", "hbase+rpc://127.0.0.1:1"];
+    let run = command(line).env("HADOOP_PROXY_USER", "tenant").spawn().unwrap();
+    answer(run).refused(1, &["HADOOP_PROXY_USER is \"tenant\"", "with_effective_user"]);
+}
+
 #[rstest]
 #[case(&["get", "orders", "r"], 1, &["--connect", "HBASE_TXN_CONNECT", "--config", "hbase-txn dev up"])]
 #[case(&["get", "orders", "r", "--connect", "http://x"], 2, &["--connect", "http://x"])]

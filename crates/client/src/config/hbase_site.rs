@@ -28,6 +28,8 @@ use crate::{
 const FILES: [&str; 2] = ["core-site.xml", "hbase-site.xml"];
 
 const AUTHENTICATION: &str = "hbase.security.authentication";
+/// The environment variable by which Hadoop's clients act as another user.
+const PROXY_USER: &str = "HADOOP_PROXY_USER";
 const COMPRESSOR: &str = "hbase.client.rpc.compressor";
 
 pub(super) fn of_text(xml: &str) -> Result<Config> {
@@ -183,6 +185,12 @@ fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config>
     }
     #[cfg(feature = "kerberos")]
     site.set_security(&mut config, &mut warnings)?;
+    if let Some(user) = env::var_os(PROXY_USER).filter(|user| !user.is_empty()) {
+        warnings.push(format!(
+            "{PROXY_USER} is {user:?}: it is not read here, and servers see the client's own user \
+             (Config::with_effective_user)"
+        ));
+    }
     warnings.extend(site.ignored_formats()?);
     warnings.extend(site.without_counterpart()?);
     warnings.extend(site.unread_parameters());
