@@ -41,6 +41,7 @@ mod locks;
 mod lost_answers;
 mod meta_replicas;
 mod moving_regions;
+mod operators;
 mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the suite needs of it, too")]

@@ -122,10 +122,7 @@ impl Scene {
         let output = self.start().wait_with_output().await.unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
-        text.lines()
-            .map(|line| line.split("\"done\":\"").nth(1).unwrap())
-            .map(|rest| rest.split('"').next().unwrap().to_owned())
-            .collect()
+        text.lines().filter_map(done_step).collect()
     }
 
     /// Applies, and kills the process. Returns whether it was still running.
@@ -134,8 +131,10 @@ impl Scene {
         let mut steps = BufReader::new(child.stdout.take().unwrap()).lines();
         match moment {
             Moment::Steps(count) => {
-                for _ in 0..count {
-                    steps.next_line().await.unwrap().unwrap();
+                let mut done = 0;
+                while done < count {
+                    let line = steps.next_line().await.unwrap().unwrap();
+                    done += usize::from(done_step(&line).is_some());
                 }
             }
             Moment::Begun => {
@@ -190,6 +189,12 @@ impl Scene {
     async fn descriptor(&self) -> TableDescriptor {
         self.connection.admin().descriptor(&self.name).await.unwrap()
     }
+}
+
+/// Returns the name of a step that is done; a line may also be a change.
+fn done_step(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("\"done\":\"")?;
+    Some(rest.split('"').next()?.to_owned())
 }
 
 async fn is_finished_whenever_it_is_killed(before: Before) {
