@@ -11,5 +11,6 @@
 mod cluster;
 mod cold_start;
 mod memory;
+mod operators;
 mod reads;
 mod writes;

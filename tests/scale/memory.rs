@@ -48,7 +48,7 @@ async fn connections_are_small() {
 }
 
 /// Returns the memory of this process.
-fn resident_bytes() -> usize {
+pub(crate) fn resident_bytes() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     let resident: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
     resident * 4096

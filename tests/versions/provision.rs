@@ -1,7 +1,7 @@
 //! Tables from files: created, and changed with their regions reopened.
 
-use hbase_provision::{Plan, TableFile, audit_table};
-use hbase_txn::{PartitionedTable, TableName, lock::LockTableOptions};
+use hbase_provision::{Plan, TableFile, audit_table, reopen_table};
+use hbase_txn::{Get, PartitionedTable, TableName, lock::LockTableOptions};
 
 use crate::{
     on_each,
@@ -72,6 +72,51 @@ async fn created_table_matches_its_file() {
         assert_eq!((plan.changes(), plan.notes()), (&[][..], &[][..]));
         assert_eq!(plan.apply(&connection, &()).await.unwrap().regions, 3);
         connection.admin().delete_table(&name).await.unwrap();
+    })
+    .await;
+}
+
+/// A call that replaces the descriptor by itself reopens the regions on every release.
+#[tokio::test]
+async fn table_is_reopened_and_stays_enabled() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let table = TestTable::create_on(cluster, "reopened", plain, &["m"]).await;
+        let openings = async || {
+            let meta = connection.table("hbase:meta").unwrap();
+            let mut found = Vec::new();
+            for region in connection.admin().regions(&table.name).await.unwrap() {
+                let row = meta.get(Get::new(region.region.name)).await.unwrap().unwrap();
+                found.push(row.value("info", "seqnumDuringOpen").unwrap().clone());
+            }
+            found
+        };
+        connection
+            .table(&table.name)
+            .unwrap()
+            .put(put("a", "v"))
+            .await
+            .unwrap();
+        connection
+            .table(&table.name)
+            .unwrap()
+            .put(put("z", "v"))
+            .await
+            .unwrap();
+        let before = openings().await;
+        assert_eq!(reopen_table(&connection, &table.name).await.unwrap(), 2);
+        let after = openings().await;
+        assert!(
+            before.iter().zip(&after).all(|(before, after)| before < after),
+            "{before:?} {after:?}"
+        );
+        let lock = connection
+            .admin()
+            .table_lock("no-such-table", "a test")
+            .await
+            .unwrap();
+        assert!(lock.heartbeat().await.unwrap());
+        lock.release().await.unwrap();
     })
     .await;
 }

@@ -26,13 +26,17 @@ pub(super) async fn ask<'r>(
     let family = family.unwrap_or_default();
     let mut of_servers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (at, region) in regions.iter().enumerate() {
-        let call = probe(table.clone(), first_row(&region.region), family.clone(), deadline);
-        let calls = of_servers.entry(&region.server).or_default();
-        calls.push(async move { (at, call.await) });
+        let rows = of_servers.entry(&region.server).or_default();
+        rows.push((at, first_row(&region.region)));
     }
-    let of_servers = of_servers
-        .into_values()
-        .map(|calls| stream::iter(calls).buffer_unordered(AT_ONCE));
+    let of_servers = of_servers.into_values().map(|rows| {
+        // A query is large in memory, so none exists before its turn.
+        let queries = stream::iter(rows).map(|(at, row)| {
+            let query = probe(table.clone(), row, family.clone(), deadline);
+            async move { (at, query.await) }
+        });
+        queries.buffer_unordered(AT_ONCE)
+    });
     let mut answers: Vec<_> = stream::select_all(of_servers).collect().await;
     answers.sort_unstable_by_key(|(at, _)| *at);
     regions
