@@ -36,6 +36,16 @@ pub enum RepairStep {
     },
 }
 
+impl RepairStep {
+    /// Returns the partition that needs the step.
+    #[must_use]
+    pub const fn partition(&self) -> &Partition {
+        match self {
+            Self::Rejoin { partition, .. } | Self::SplitOff { partition, .. } => partition,
+        }
+    }
+}
+
 /// Returns the step for the first partition that is cut.
 fn first_cut(rule: &PartitionRule, regions: &[RegionInfo], loads: &RegionLoads) -> Option<RepairStep> {
     let cut_before = |region: &RegionInfo| rule.partition_cut_by(&region.start_key);

@@ -8,11 +8,12 @@ use std::{
 use bytes::Bytes;
 use futures::try_join;
 use hbase_client::{
-    Admin, Connection, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName,
+    Admin, Connection, IntoBytes, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor,
+    TableName,
     low_level::{AdminCalls, Pauses, bounded},
 };
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::plan::{self, RepairStep};
 use crate::{
@@ -64,6 +65,10 @@ pub struct Repair {
     patience: Duration,
     most_regions: usize,
     most_mib: u64,
+    most_steps: usize,
+    pause: Duration,
+    /// The prefix of the only partition to repair.
+    partition: Option<Bytes>,
 }
 
 /// The result of a repair.
@@ -109,6 +114,9 @@ impl Repair {
             patience: PATIENCE,
             most_regions: MOST_REGIONS,
             most_mib: MOST_MIB,
+            most_steps: usize::MAX,
+            pause: Duration::ZERO,
+            partition: None,
         })
     }
 
@@ -145,6 +153,27 @@ impl Repair {
         self
     }
 
+    /// Ends after this many steps: by default when no boundary needs a repair.
+    #[must_use]
+    pub fn most_steps(mut self, steps: usize) -> Self {
+        self.most_steps = steps;
+        self
+    }
+
+    /// Repairs only the partition with this prefix.
+    #[must_use]
+    pub fn partition(mut self, prefix: impl IntoBytes) -> Self {
+        self.partition = Some(prefix.into_bytes());
+        self
+    }
+
+    /// Sets a pause between two steps, in which servers finish compactions: default none.
+    #[must_use]
+    pub fn pause(mut self, pause: Duration) -> Self {
+        self.pause = bounded(pause);
+        self
+    }
+
     /// Plans the steps for the current boundaries. Returns an empty list if no boundary needs a
     /// repair. [`check`](Self::check) tells whether they are within the limits.
     ///
@@ -161,6 +190,7 @@ impl Repair {
         let loads = self.loads(deadline).await?;
         let mut steps = self.cuts(&rule, &loads).await?;
         steps.extend(self.giants(&descriptor, &rule, &loads, deadline).await?);
+        steps.truncate(self.most_steps);
         Ok(steps)
     }
 
@@ -228,6 +258,7 @@ impl Repair {
         let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
         let rule = self.rule_of(&descriptor)?;
         let mut rejoined = BTreeMap::new();
+        let mut begun = 0;
         let loads = loop {
             let deadline = Instant::now() + self.connection.config().operation_timeout();
             let loads = self.loads(deadline).await?;
@@ -236,6 +267,9 @@ impl Repair {
             let Some(step) = cuts.into_iter().next() else {
                 break loads;
             };
+            if !self.is_next(&mut begun).await {
+                return Ok(());
+            }
             self.refuse_if_switched_off(&descriptor).await?;
             lock.check().await?;
             if let RepairStep::Rejoin { partition, .. } = &step {
@@ -250,6 +284,9 @@ impl Repair {
         };
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         for step in self.giants(&descriptor, &rule, &loads, deadline).await? {
+            if !self.is_next(&mut begun).await {
+                return Ok(());
+            }
             self.refuse_if_switched_off(&descriptor).await?;
             lock.check().await?;
             begin(&step);
@@ -260,9 +297,28 @@ impl Repair {
         Ok(())
     }
 
+    /// Waits for the pause before a step. Returns `false` if there were enough steps.
+    async fn is_next(&self, begun: &mut usize) -> bool {
+        if *begun >= self.most_steps {
+            return false;
+        }
+        if *begun > 0 {
+            sleep(self.pause).await;
+        }
+        *begun += 1;
+        true
+    }
+
     async fn cuts(&self, rule: &PartitionRule, loads: &RegionLoads) -> Result<Vec<RepairStep>> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        Ok(plan::cuts(rule, &self.regions(deadline).await?, loads))
+        let mut cuts = plan::cuts(rule, &self.regions(deadline).await?, loads);
+        cuts.retain(|cut| self.concerns(cut.partition()));
+        Ok(cuts)
+    }
+
+    fn concerns(&self, partition: &Partition) -> bool {
+        let only = self.partition.as_ref();
+        only.is_none_or(|only| partition.prefix() == only)
     }
 
     async fn loads(&self, deadline: Instant) -> Result<RegionLoads> {
@@ -287,7 +343,7 @@ impl Repair {
         let mut refusal = None;
         let split_at = loop {
             let mut cuts = self.cuts(rule, loads).await?;
-            cuts.retain(|cut| matches!(cut, RepairStep::Rejoin { partition: of, .. } if of == partition));
+            cuts.retain(|cut| cut.partition() == partition);
             // Others may have split it since.
             self.check(&cuts)?;
             let Some(RepairStep::Rejoin {
@@ -369,7 +425,7 @@ impl Repair {
                 others,
                 ..
             } = giant;
-            others.then(|| RepairStep::SplitOff {
+            (others && self.concerns(&partition)).then(|| RepairStep::SplitOff {
                 at: partition.key_behind(),
                 partition,
                 region,
@@ -496,6 +552,41 @@ mod tests {
     use hbase_fake::FakeHBase;
 
     use super::*;
+
+    #[test]
+    fn repair_ends_after_its_steps_pauses_and_leaves_other_partitions() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("orders", &["f"], 3);
+            for row in ["aaab", "cccd", "eeef"] {
+                hbase.split("orders", row);
+                hbase.settled().await;
+            }
+            let connection = hbase.connect().await?;
+            let repair = Repair::new(&connection, "orders").unwrap();
+            let left = async || {
+                let steps = repair.plan().await.unwrap().into_iter();
+                steps
+                    .map(|step| step.partition().prefix().clone())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(left().await, ["aaa", "ccc", "eee"]);
+            let one = repair.clone().most_steps(1);
+            assert_eq!(one.plan().await.unwrap().len(), 1);
+            assert_eq!(one.run(|_| ()).await.unwrap().rejoined, 1);
+            assert_eq!(left().await, ["ccc", "eee"]);
+            let only = repair.clone().partition("eee");
+            assert_eq!(only.run(|_| ()).await.unwrap().rejoined, 1);
+            assert_eq!(left().await, ["ccc"]);
+            hbase.split("orders", "aaab");
+            hbase.settled().await;
+            let pause = Duration::from_secs(90);
+            let began = Instant::now();
+            repair.clone().pause(pause).run(|_| ()).await.unwrap();
+            assert!(began.elapsed() >= pause && began.elapsed() < pause * 2);
+            assert_eq!(left().await, [""; 0]);
+            Ok(())
+        });
+    }
 
     /// As HBase does by its own rule, if the table has none and the region is large.
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::Args;
 use hbase_provision::{Repair as Repairs, RepairStep};
 use hbase_txn::{BytesBinary, ClientErrorKind, Error, ErrorKind, RegionInfo, TableName};
@@ -51,6 +52,15 @@ pub(crate) struct Repair {
     /// The size of regions that may become one, in GiB, as their servers last reported it
     #[arg(long, value_name = "GIB", default_value = "64", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
     max_size: Ranged<u32>,
+    /// Repair only the partition with this prefix
+    #[arg(long, value_name = "PREFIX", value_parser = values::bytes)]
+    partition: Option<Bytes>,
+    /// End after N steps
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    max_steps: Option<Ranged<usize>>,
+    /// Pause between two steps
+    #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true, value_parser = durations::parse)]
+    pause: Ranged<Duration>,
     /// Limit of each step: a merge and a split, or a split
     #[arg(long, value_name = "DURATION", default_value = "10m", allow_hyphen_values = true, value_parser = durations::parse)]
     within: Ranged<Duration>,
@@ -120,11 +130,18 @@ impl Repair {
         let within = self.within.get("--within")?;
         let most_regions = self.max_regions.get("--max-regions")?;
         let most_gib = self.max_size.get("--max-size")?;
+        let pause = self.pause.get("--pause")?;
+        let most_steps = self.max_steps.map(|steps| steps.get("--max-steps")).transpose()?;
         let connection = global.connect().await?;
         let mut repair = Repairs::new(&connection, &self.name)?
             .patience(within)
             .most_regions(most_regions)
-            .most_mib(u64::from(most_gib) << 10);
+            .most_mib(u64::from(most_gib) << 10)
+            .most_steps(most_steps.unwrap_or(usize::MAX))
+            .pause(pause);
+        if let Some(partition) = &self.partition {
+            repair = repair.partition(partition.clone());
+        }
         if let Some(rule) = self.rule.stated()? {
             repair = repair.by_rule(rule);
         }
