@@ -606,7 +606,7 @@ mod tests {
                     if are_served && !is_cut && !regions.is_empty() {
                         hbase.split("orders", "abcd");
                     }
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    sleep(Duration::from_millis(20)).await;
                 }
             };
             let error = tokio::select! {
