@@ -100,9 +100,10 @@ impl Plan {
             exclusive: true,
             done: Vec::new(),
         };
-        let applied = match has_changes {
-            true => application.run().await,
-            false => application.prove().await,
+        let applied = if has_changes {
+            application.run().await
+        } else {
+            application.prove().await
         };
         applied.map_err(|error| application.in_context(error))
     }
