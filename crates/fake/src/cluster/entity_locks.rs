@@ -6,6 +6,7 @@ use pb::lock_heartbeat_response::LockStatus;
 use super::{
     call::{Answer, Call},
     names::TableName,
+    procedures::EntityLock,
     registry::unknown_method,
     world::World,
 };
@@ -14,19 +15,11 @@ use crate::exception::{Exception, Result};
 /// `hbase.master.procedure.remote.locks.timeout.ms`
 const TIMEOUT_MS: u32 = 30_000;
 
-/// A lock, or the request for one: the first on a name is held.
-#[derive(Clone, Debug)]
-pub(super) struct EntityLock {
-    procedure: u64,
-    name: TableName,
-    expires: u64,
-}
-
 impl World {
     pub(super) fn lock_service(&mut self, call: &Call) -> Result<Answer> {
         self.check_active_master(call)?;
         let wall = self.wall;
-        self.entity_locks.retain(|lock| lock.expires > wall);
+        self.procedures.locks.retain(|lock| lock.expires > wall);
         match call.method.as_str() {
             "RequestLock" => self.request_lock(call),
             "LockHeartbeat" => self.lock_heartbeat(call),
@@ -55,7 +48,7 @@ impl World {
             Ok(Vec::new())
         })?;
         if is_new {
-            self.entity_locks.push(EntityLock {
+            self.procedures.locks.push(EntityLock {
                 procedure,
                 name,
                 expires: self.wall + u64::from(TIMEOUT_MS),
@@ -67,7 +60,7 @@ impl World {
     fn lock_heartbeat(&mut self, call: &Call) -> Result<Answer> {
         let request: pb::LockHeartbeatRequest = call.decode()?;
         let wall = self.wall;
-        let locks = &mut self.entity_locks;
+        let locks = &mut self.procedures.locks;
         let position = locks.iter().position(|lock| lock.procedure == request.proc_id);
         let is_held = match position {
             None => false,

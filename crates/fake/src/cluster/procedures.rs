@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{names::ServerName, server::ServerIndex};
+use super::{
+    names::{ServerName, TableName},
+    server::ServerIndex,
+};
 use crate::exception::Result;
 
 /// Something that is due at a time.
@@ -31,6 +34,16 @@ pub(super) struct Procedures {
     last: u64,
     /// The procedures of calls with a nonce, which are repeated.
     nonces: BTreeMap<(u64, u64), u64>,
+    /// The locks of `LockService`, in the order of their requests.
+    pub(super) locks: Vec<EntityLock>,
+}
+
+/// A lock, or the request for one: the first on a name is held.
+#[derive(Clone, Debug)]
+pub(super) struct EntityLock {
+    pub(super) procedure: u64,
+    pub(super) name: TableName,
+    pub(super) expires: u64,
 }
 
 impl Procedures {

@@ -8,7 +8,6 @@ use pb::table_state::State as TableState;
 
 use super::{
     call::{Answer, Call, Service},
-    entity_locks::EntityLock,
     hosted::Hosted,
     names::{META_ENCODED, RegionInfo, ServerName, TableName, encoded_name, text},
     procedures::Procedures,
@@ -38,8 +37,6 @@ pub(crate) struct World {
     pub(super) namespaces: BTreeMap<String, pb::NamespaceDescriptor>,
     pub(super) switches: Switches,
     pub(super) procedures: Procedures,
-    /// In the order of their requests.
-    pub(super) entity_locks: Vec<EntityLock>,
     pub(super) dead_servers: Vec<ServerName>,
     /// The latest time of any call or step, in milliseconds since 1970, without skew.
     pub(super) wall: u64,
@@ -106,7 +103,6 @@ impl World {
                 merge: true,
             },
             procedures: Procedures::default(),
-            entity_locks: Vec::new(),
             dead_servers: Vec::new(),
             wall: settings.start,
             meta_timestamp: settings.start,
