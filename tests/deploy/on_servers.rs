@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use bytes::Bytes;
-use hbase_provision::{Severity, TableFile, audit_table};
+use hbase_provision::{Severity, TableAlteration, TableFile, audit_table};
 use hbase_txn::{
     ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
     TableName,
@@ -80,9 +80,11 @@ async fn table_altered_by_shell_lines_is_fit_for_transactions() {
         assert_eq!(shell_lines::perform(&admin, block, "altered").await, ["existing"]);
     }
     let name = stand_in("existing", "altered");
-    let by_library = TableDescriptor::from(name.clone())
-        .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
-        .with_multi_row_mutation_endpoint();
+    let by_library = TableAlteration::new()
+        .rule(PartitionRule::prefix_length(3).unwrap())
+        .endpoint()
+        .of(&TableDescriptor::from(name.clone()))
+        .unwrap();
     let stored = admin.descriptor(&name).await.unwrap();
     assert!(states(&stored, &by_library), "{stored:?}");
     assert_eq!(broken(&connection, &name).await, Vec::<&str>::new());
