@@ -221,6 +221,10 @@ async fn forged_refusal_costs_no_tickets_while_no_kdc_is_reached() {
     on_kerberos(async |cluster| {
         // No other test has tickets of this user.
         let config = config_of(cluster, "alice").with_operation_timeout(Duration::from_secs(10));
+        if config.tls().is_some() {
+            // The forged answer is none of TLS, and is not read.
+            return;
+        }
         let connector = Forging {
             dials: AtomicUsize::new(1),
         };
