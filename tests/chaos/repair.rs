@@ -122,7 +122,6 @@ async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
         killed.kill().await.unwrap();
         let output = repair_command(&cluster, &name).wait_with_output().await.unwrap();
         assert!(output.status.success(), "{moment:?}: {output:?}");
-        assert!(output.stderr.is_empty(), "{output:?}");
         println!(
             "{TEST}: {moment:?}: {}",
             String::from_utf8_lossy(&output.stdout).trim()
