@@ -122,6 +122,10 @@ async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
         killed.kill().await.unwrap();
         let output = repair_command(&cluster, &name).wait_with_output().await.unwrap();
         assert!(output.status.success(), "{moment:?}: {output:?}");
+        // Steps, and no complaint.
+        let steps = String::from_utf8_lossy(&output.stderr);
+        let is_step = |line: &str| line.starts_with("merge regions ") || line.starts_with("split ");
+        assert!(steps.lines().all(is_step), "{output:?}");
         println!(
             "{TEST}: {moment:?}: {}",
             String::from_utf8_lossy(&output.stdout).trim()
