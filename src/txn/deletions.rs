@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Durability, Effect, Increment, Partition, Put, TableDescriptor,
+    Cell, CellKind, Durability, Effect, Increment, Partition, Put, TableDescriptor,
     low_level::{CallKind, MultiCall, RegionAction, TableCalls, condition, pb},
 };
 use tokio::time::Instant;
@@ -89,6 +89,11 @@ impl DeletionMark {
                 .ttl(ttl),
         )
     }
+}
+
+/// Returns whether a cell is a placeholder, which a server has stamped.
+pub(super) fn is_placeholder(cell: &Cell) -> bool {
+    cell.family == record::FAMILY && cell.qualifier == PLACEHOLDER && cell.kind == CellKind::Put
 }
 
 /// Puts a placeholder into each of these rows of a partition. The table must have a record family.

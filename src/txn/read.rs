@@ -10,6 +10,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
+    deletions,
     gate::Gate,
     plan::Group,
     proof,
@@ -50,6 +51,8 @@ pub(super) struct Found {
     cells: Vec<Cell>,
     /// Whether any of these cells is not deleted.
     pub(super) has_cells: bool,
+    /// Whether a server has set the newest timestamp, of a placeholder.
+    is_placeholder: bool,
     /// Whether the newest timestamp is so far ahead of the server's clock that no call waits for it.
     pub(super) is_ahead: bool,
 }
@@ -66,8 +69,9 @@ impl Newest {
 impl Found {
     pub(super) fn seen(&self) -> Seen<'_> {
         Seen {
-            newest: self.newest,
             extent: &self.extent,
+            newest: self.newest,
+            is_ahead: self.is_ahead,
         }
     }
 
@@ -243,10 +247,13 @@ pub(super) async fn newest_timestamps(
     let found_in = |(row, extent): (Bytes, Extent)| {
         let cells = found.remove(&row).map(Row::into_cells).unwrap_or_default();
         // That a family is unchanged is checked with the rest of the row.
-        let in_extent = cells
+        let mut in_extent = cells
             .iter()
             .filter(|cell| extent.has_families() || extent.has(cell));
-        let newest = in_extent.map(|cell| cell.timestamp).max().unwrap_or(0).max(from);
+        let timestamps = in_extent.clone().map(|cell| cell.timestamp);
+        let newest = timestamps.max().unwrap_or(0).max(from);
+        let is_placeholder =
+            in_extent.any(|cell| cell.timestamp == newest && deletions::is_placeholder(cell));
         let (mut values, mut has_cells) = (Vec::new(), false);
         if extent.has_families() {
             let markers = Markers::of(&cells);
@@ -263,6 +270,7 @@ pub(super) async fn newest_timestamps(
             newest,
             cells: values,
             has_cells,
+            is_placeholder,
             is_ahead: false,
         };
         Ok((row, found))
@@ -278,9 +286,11 @@ pub(super) async fn newest_timestamps(
         // Nothing had to be read, so nothing is stamped.
         None => ServerTime::default(),
     };
+    // A placeholder that was put on another server may be ahead of this one's clock for a while. What is
+    // stamped behind it would hide the writes of others until then.
     by_row
         .values_mut()
-        .for_each(|found| found.is_ahead = is_ahead(found.newest, now));
+        .for_each(|found| found.is_ahead = !found.is_placeholder && is_ahead(found.newest, now));
     Ok(Newest { now, by_row })
 }
 

@@ -258,6 +258,29 @@ fn placeholder_that_another_delete_takes_away_is_put_again() {
     });
 }
 
+/// The region moves to a server whose clock is behind the placeholder. A marker at the placeholder's time would
+/// hide what that server stamps.
+#[test]
+fn write_after_a_delete_whose_placeholder_is_ahead_is_visible() {
+    with_two_servers(async |hbase| {
+        let [one, _] = two_clients(hbase).await?;
+        hbase.server(1).set_clock_ahead(-20_000);
+        let placed = hbase.fault(Call::Multi.on("orders").row("xxxa").hold_answer().times(1));
+        let both = one
+            .transaction("xxx")
+            .delete(Delete::new("xxxa"))
+            .put(Put::new("xxxlog").cell("f", "q", "deleted"));
+        let deleted = tokio::spawn(async move { both.commit().await });
+        placed.wait_for(1).await;
+        hbase.move_region("orders", "xxx", 1);
+        placed.release();
+        assert!(deleted.await?.is_committed());
+        commit(one.transaction("xxx").put(Put::new("xxxa").cell("f", "q", "new"))).await;
+        assert_eq!(value(one.table(), "xxxa", "q").await?.as_deref(), Some("new"));
+        Ok(())
+    });
+}
+
 /// The region moves, while the call is under way, to a server whose clock is behind. Blind
 /// transactions, checked ones and deletes wait until that clock has passed what was written before.
 #[test]

@@ -73,9 +73,12 @@ pub(in crate::txn) struct Seen<'a> {
     pub(in crate::txn) extent: &'a Extent,
     /// The newest timestamp, or a time that the server's clock had passed before the read.
     pub(in crate::txn) newest: u64,
+    /// Whether no call waits until the server's clock has passed the newest timestamp.
+    pub(in crate::txn) is_ahead: bool,
 }
 
-/// Returns whether a timestamp is so far ahead of the server's clock that no call waits for it.
+/// Returns whether a timestamp that a client may have set is so far ahead of the server's clock that no
+/// call waits for it.
 pub(in crate::txn) fn is_ahead(timestamp: u64, now: ServerTime) -> bool {
     timestamp > now.latest.saturating_add(SHORT_WAIT)
 }
@@ -301,11 +304,10 @@ struct Times {
 
 impl Times {
     fn new(now: ServerTime, seen: Seen<'_>) -> Result<Self> {
-        let is_ahead = is_ahead(seen.newest, now);
         let delete = seen.newest.max(now.past());
         let after = timestamp_after(seen.newest)?;
         // A clock that can't be compared can't be waited for either.
-        let put_is_ahead = is_ahead || now.is_assumed && seen.newest > now.past();
+        let put_is_ahead = seen.is_ahead || now.is_assumed && seen.newest > now.past();
         Ok(Self {
             seen: seen.newest,
             delete,

@@ -161,8 +161,9 @@ fn stamp(sequence: &Sequence<'_>, past: u64, newest: u64) -> Result<Stamped> {
     };
     sequence.stamp(now, |_| {
         Some(Seen {
-            newest,
             extent: &extent,
+            newest,
+            is_ahead: is_ahead(newest, now),
         })
     })
 }

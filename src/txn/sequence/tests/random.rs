@@ -154,9 +154,11 @@ impl UnderWay {
         let to_read = sequence.to_read(|_, _, _| guarded);
         let seen = |row: &Bytes| {
             let of_row = to_read.iter().find(|part| part.row == *row)?;
+            let newest = store.newest(row, &of_row.extent);
             Some(Seen {
-                newest: store.newest(row, &of_row.extent),
                 extent: &of_row.extent,
+                newest,
+                is_ahead: is_ahead(newest, now),
             })
         };
         let stamped = sequence.stamp(now, seen).unwrap();
