@@ -3,7 +3,9 @@
 use std::{process::Stdio, time::Duration};
 
 use hbase_provision::{Repair, Severity, audit_table};
-use hbase_txn::{Admin, PartitionedTable, TableDescriptor, TableName};
+use hbase_txn::{
+    Admin, Connection, PartitionedTable, RegionInfo, ServerLoad, ServerName, TableDescriptor, TableName,
+};
 use tokio::{
     process::{Child, Command},
     time::sleep,
@@ -150,6 +152,89 @@ async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
     println!("{TEST}: {} committed", done.history.count(Told::Committed));
     drop_table(&connection, &table).await;
     connection.close().await;
+}
+
+/// A region moves away from a server that hangs, and stays in transition.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn table_with_a_stuck_region_is_not_repaired() {
+    const TEST: &str = "repair_stuck";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let connection = cluster.connect().await;
+    let boundaries = ["p01".to_owned(), "p02".to_owned()];
+    let name = create_table_as(&connection, &settings, TEST, &boundaries, of_old)
+        .await
+        .unwrap();
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    cut_at(&admin, &name, "p01-07").await;
+    let loads = admin.server_loads().await.unwrap();
+    let has_meta = |load: &&ServerLoad| {
+        let mut regions = load.regions.iter();
+        regions.any(|region| region.name.starts_with(b"hbase:meta,"))
+    };
+    let spared = loads.iter().find(has_meta).unwrap().server.clone();
+    let other = loads.into_iter().map(|load| load.server);
+    let other = other.into_iter().find(|server| *server != spared).unwrap();
+    let regions = admin.regions(&name).await.unwrap();
+    let (stuck, cut) = regions.split_last().unwrap();
+    for region in cut {
+        place(&admin, &region.region, &spared).await;
+    }
+    place(&admin, &stuck.region, &other).await;
+    // Shorter than a server's session, or the region would be opened elsewhere meanwhile.
+    let config = cluster.config().with_operation_timeout(Duration::from_secs(5));
+    let hasty = Connection::builder(config).connect().await.unwrap();
+    let repair = Repair::new(&hasty, name.clone()).unwrap();
+    assert_eq!(repair.plan().await.unwrap().len(), 1);
+    let number = (1..=3).find(|number| cluster.port(*number) == other.port);
+    let hung = cluster.hang(number.unwrap()).await;
+    // The master answers when the region has moved.
+    let moving = tokio::spawn({
+        let (admin, region) = (admin.clone(), stuck.region.clone());
+        async move { admin.move_region(&region, &spared).await }
+    });
+    until("a region in transition", PATIENCE, async || {
+        let info = admin.cluster_info().await.ok()?;
+        let mut found = info.regions_in_transition.iter();
+        found
+            .any(|found| found.region.name == stuck.region.name)
+            .then_some(())
+    })
+    .await;
+    let error = repair.run(|step| panic!("{step}")).await.unwrap_err();
+    drop(hung);
+    let text = error.to_string();
+    assert!(
+        text.contains("in transition") && text.contains(&stuck.region.encoded_text()),
+        "{text}"
+    );
+    println!("{TEST}: {text}");
+    moving.await.unwrap().unwrap();
+    let repair = Repair::new(&connection, name.clone()).unwrap();
+    assert_eq!(repair.run(|_| ()).await.unwrap().rejoined, 1);
+    cluster.settle(&connection).await;
+    let table = PartitionedTable::open(&connection, name).await.unwrap();
+    drop_table(&connection, &table).await;
+}
+
+/// Moves a region to a server, unless it is there.
+async fn place(admin: &Admin, region: &RegionInfo, server: &ServerName) {
+    until("the region has moved", PATIENCE, async || {
+        let regions = admin.regions(&region.table).await.ok()?;
+        let found = regions
+            .into_iter()
+            .find(|found| found.region.name == region.name)?;
+        if found.server.as_ref() == Some(server) {
+            // The procedure that moves it goes on for a moment.
+            let info = admin.cluster_info().await.ok()?;
+            let mut moving = info.regions_in_transition.iter();
+            return (!moving.any(|moving| moving.region.name == region.name)).then_some(());
+        }
+        // Refused while the region is in transition.
+        let _ = admin.move_region(region, server).await;
+        None
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::try_join;
 use hbase_client::{
     Admin, Connection, IntoBytes, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor,
     TableName,
@@ -15,7 +14,10 @@ use hbase_client::{
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
 use tokio::time::{Instant, sleep};
 
-use super::plan::{self, RepairStep};
+use super::{
+    plan::{self, RepairStep},
+    preflight,
+};
 use crate::{
     giant::{GiantRegion, RegionLoads, by_region, giants},
     table_lock::TableLock,
@@ -231,7 +233,8 @@ impl Repair {
     /// # Errors
     ///
     /// Returns the errors of [`plan`](Self::plan) and [`check`](Self::check), before the first step;
-    /// [`SwitchedOff`](ClientErrorKind::SwitchedOff) if splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
+    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) before the first step if regions of the table stay in
+    /// transition within the operation timeout; [`SwitchedOff`](ClientErrorKind::SwitchedOff) if splits or merges are switched off, [`Conflict`](ErrorKind::Conflict) if a partition is split
     /// again and again meanwhile, or the last refusal of the master if a step exceeds its limit. Completed
     /// steps stay in effect.
     pub async fn run(&self, begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
@@ -267,11 +270,9 @@ impl Repair {
             let Some(step) = cuts.into_iter().next() else {
                 break loads;
             };
-            if !self.is_next(&mut begun).await {
+            if !self.is_next(&descriptor, lock, &mut begun).await? {
                 return Ok(());
             }
-            self.refuse_if_switched_off(&descriptor).await?;
-            lock.check().await?;
             if let RepairStep::Rejoin { partition, .. } = &step {
                 let times = rejoined.entry(partition.clone()).or_insert(0_u32);
                 if *times == TIMES {
@@ -284,11 +285,9 @@ impl Repair {
         };
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         for step in self.giants(&descriptor, &rule, &loads, deadline).await? {
-            if !self.is_next(&mut begun).await {
+            if !self.is_next(&descriptor, lock, &mut begun).await? {
                 return Ok(());
             }
-            self.refuse_if_switched_off(&descriptor).await?;
-            lock.check().await?;
             begin(&step);
             if let RepairStep::SplitOff { at, .. } = &step {
                 repaired.splits += usize::from(self.split(at).await?);
@@ -297,16 +296,27 @@ impl Repair {
         Ok(())
     }
 
-    /// Waits for the pause before a step. Returns `false` if there were enough steps.
-    async fn is_next(&self, begun: &mut usize) -> bool {
+    /// Waits for the pause before a step, and checks that nothing is in its way. Returns `false` if there
+    /// were enough steps.
+    async fn is_next(
+        &self,
+        descriptor: &TableDescriptor,
+        lock: &TableLock,
+        begun: &mut usize,
+    ) -> Result<bool> {
         if *begun >= self.most_steps {
-            return false;
+            return Ok(false);
         }
-        if *begun > 0 {
-            sleep(self.pause).await;
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        match *begun {
+            0 => preflight::await_transitions(&self.admin(deadline), &self.table, deadline).await?,
+            _ => sleep(self.pause).await,
         }
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        preflight::refuse_if_switched_off(&self.admin(deadline), descriptor).await?;
+        lock.check().await?;
         *begun += 1;
-        true
+        Ok(true)
     }
 
     async fn cuts(&self, rule: &PartitionRule, loads: &RegionLoads) -> Result<Vec<RepairStep>> {
@@ -432,26 +442,6 @@ impl Repair {
             })
         });
         Ok(steps.collect())
-    }
-
-    async fn refuse_if_switched_off(&self, descriptor: &TableDescriptor) -> Result<()> {
-        let deadline = Instant::now() + self.connection.config().operation_timeout();
-        let admin = self.admin(deadline);
-        let (splits, merges) = try_join!(admin.is_split_enabled(), admin.is_merge_enabled())?;
-        for (on, attribute, name) in [
-            (splits, "SPLIT_ENABLED", "splits"),
-            (merges, "MERGE_ENABLED", "merges"),
-        ] {
-            let value = descriptor.attribute(attribute);
-            let off_for = match on {
-                _ if value.is_some_and(|value| value.eq_ignore_ascii_case("false")) => "the table",
-                true => continue,
-                false => "the whole cluster",
-            };
-            let what = format!("{name} are switched off for {off_for}");
-            return Err(Error::new(ClientErrorKind::SwitchedOff, what).with_hint("switch them on first"));
-        }
-        Ok(())
     }
 
     /// Returns the rule that boundaries must follow.
