@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use hbase_fake::Call;
+use bytes::Bytes;
+use hbase_fake::{Call, FakeHBase, Latency};
 use hbase_provision::{Finding, Plan, Repair, Severity, TableFile, audit_cluster, audit_table};
+use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor};
 use tokio::time::Instant;
 
 use crate::{
@@ -62,4 +64,60 @@ fn assert_sound(findings: &[Finding]) {
         .iter()
         .find(|finding| finding.severity == Severity::Broken);
     assert_eq!(broken, None);
+}
+
+/// Regions that HBase can't split, each with 2 MiB in its first partition, where that is much. Each takes
+/// three calls.
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_giants_are_found_in_time() {
+    const GIANTS: usize = 200;
+    let call = Duration::from_millis(99)..Duration::from_millis(101);
+    let hbase = FakeHBase::builder()
+        .servers(10)
+        .latency(Latency {
+            request: call,
+            ..Latency::NONE
+        })
+        .build();
+    let row = |giant: usize, rest: &str| format!("{giant:04}{rest}");
+    let split_keys: Vec<_> = (1..GIANTS).map(|giant| row(giant, "a").into()).collect();
+    let rule = PartitionRule::prefix_length(5).unwrap();
+    let descriptor = TableDescriptor::new(TABLE)
+        .unwrap()
+        .with_partition_rule(&rule)
+        .with_multi_row_mutation_endpoint()
+        .with_family(FamilyDescriptor::new("f"))
+        .with_attribute("MAX_FILESIZE", "1");
+    let client = hbase.connect().await.unwrap();
+    client
+        .admin()
+        .create_table(&descriptor, &split_keys)
+        .await
+        .unwrap();
+    let table = client.table(TABLE).unwrap();
+    let mebibyte = Bytes::from(vec![b'x'; 1 << 20]);
+    for giant in 0..GIANTS {
+        for (rest, value) in [("a1", &mebibyte), ("a2", &mebibyte), ("b1", &Bytes::new())] {
+            let put = Put::new(row(giant, rest)).cell("f", "q", value.clone());
+            table.put(put).await.unwrap();
+        }
+        hbase.flush(TABLE, row(giant, "a1"));
+    }
+    let began = Instant::now();
+    let steps = Repair::new(&client, TABLE).unwrap().plan().await.unwrap();
+    let planned = began.elapsed();
+    assert_eq!(steps.len(), GIANTS);
+    let found = audit_table(&client, TABLE).await.unwrap();
+    let took = began.elapsed() - planned;
+    let of_giants = found
+        .iter()
+        .filter(|finding| finding.finding == "first-partition-giant");
+    let regions: usize = of_giants.map(|finding| finding.regions.len()).sum();
+    println!("{GIANTS} giants, 100 ms a call: {planned:.1?} for a plan, {took:.1?} for an audit");
+    assert_eq!(regions, GIANTS);
+    // One after the other they would take a minute.
+    assert!(
+        planned.max(took) < Duration::from_secs(10),
+        "{planned:?}, {took:?}"
+    );
 }
