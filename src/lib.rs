@@ -94,21 +94,21 @@ mod txn;
 
 pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
-    Admin, Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, CloneSnapshotOptions, ClusterAddress,
-    ClusterInfo, Comparator, Comparison, Compression, Condition, Config, Connection, ConnectionBuilder,
-    ConnectionUri, Connector, Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect,
-    EndpointCall, EntityLock, Environment, FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter,
-    FromValue, Get, HostPort, Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io,
-    IsolationLevel, LockedResource, MetaReplicaMode, Mutation, NamespaceDescriptor, OnlineRegion,
-    ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Printable, Procedure,
-    ProcedureLock, ProcedureState, Put, QueryMetrics, QuotaScope, QuotaTarget, ReadComparator, ReadFilter,
-    ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInTransition, RegionInfo, RegionLoad,
-    RegionScanMetrics, RemoteException, ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row,
-    RowOperation, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind, SingleColumnValueFilter, SlowCall,
-    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy,
-    SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, Throttle,
-    ThrottleInterval, ThrottleSettings, ThrottleType, TimeRange, UserPermission, Writer, WriterOptions,
-    parse_bytes_binary, split_keys_between,
+    Admin, AdminChange, Append, BytesBinary, Cell, CellKind, ChangeLog, CheckAndMutateResult,
+    CloneSnapshotOptions, ClusterAddress, ClusterInfo, Comparator, Comparison, Compression, Condition,
+    Config, Connection, ConnectionBuilder, ConnectionUri, Connector, Consistency, Delete,
+    DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, EntityLock, Environment,
+    FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
+    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, LockedResource, MetaReplicaMode,
+    Mutation, NamespaceDescriptor, OnlineRegion, ParallelScanner, Partition, PartitionRule, Permission,
+    PermissionScope, Printable, Procedure, ProcedureLock, ProcedureState, Put, QueryMetrics, QuotaScope,
+    QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer,
+    RegionInTransition, RegionInfo, RegionLoad, RegionScanMetrics, RemoteException, ReplicationPeer,
+    ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad, ServerName,
+    ServiceKind, SingleColumnValueFilter, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota,
+    SpaceQuotaSettings, SpaceViolationPolicy, SystemEnvironment, Table, TableDescriptor, TableName,
+    TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType,
+    TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary, split_keys_between,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -8,6 +8,7 @@
 mod administration;
 mod apply;
 mod barriers;
+mod changes;
 mod checks;
 mod connecting;
 mod coordination;

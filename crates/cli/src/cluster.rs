@@ -2,12 +2,14 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use hbase_txn::{Admin, ClientErrorKind, Config, Connection, ConnectionUri, TableName};
 
 use crate::{
+    change_log::ChangeFile,
     exit::Failure,
     global::{self, Cluster, Global, Profile},
     output,
@@ -101,7 +103,15 @@ impl Global {
 
     /// Connects to the cluster.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        Ok(Connection::builder(self.config()?).connect().await?)
+        let config = self.config()?;
+        let Some(path) = &self.change_log else {
+            return Ok(Connection::builder(config).connect().await?);
+        };
+        let log = ChangeFile::open(path, &config)?;
+        let builder = Connection::builder(config).change_log(Arc::clone(&log));
+        let connection = builder.connect().await?;
+        log.identify(&connection).await?;
+        Ok(connection)
     }
 
     /// Connects to the cluster for a change that opens or closes all regions of a table, and allows more time

@@ -3,11 +3,12 @@
 //!
 //! It uses only the public API of the libraries. `args` has the whole command line, `global` the
 //! options of all commands, `profile` their values in the environment and in the user's file, and
-//! `values` the values of options. `cluster` chooses the cluster.
+//! `values` the values of options. `cluster` chooses the cluster, and `change_log` records what is changed in it.
 //! `cmd` has a file for each command. `hints` adds commands to errors. `output` is the only way to
 //! stdout, and `style` colours text for people.
 
 mod args;
+mod change_log;
 mod cluster;
 mod cmd;
 mod durations;

@@ -74,9 +74,14 @@ pub(crate) fn plain(error: &io::Error) -> String {
 
 /// Writes one object as one line of compact JSON.
 pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
+    write_line(&json_text(object)?)
+}
+
+/// Returns an object as compact JSON without control characters.
+pub(crate) fn json_text(object: &impl Serialize) -> io::Result<String> {
     let mut text = Vec::new();
     write_json(&mut text, object)?;
-    write_line(&String::from_utf8_lossy(&text))
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn write_json(to: impl Write, object: &impl Serialize) -> io::Result<()> {

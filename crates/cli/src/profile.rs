@@ -33,7 +33,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// The variable with the name of a profile.
 const VARIABLE: &str = "HBASE_TXN_PROFILE";
 const KEYS: &str = "connect, config, conf_dir, timeout, connect_timeout, read_timeout, write_timeout, registry_timeout, \
-                    output, log";
+                    output, change_log, log";
 
 /// Returns a variable of the environment. An empty one counts as not set.
 pub(crate) fn variable(name: &str) -> Option<String> {
@@ -96,6 +96,10 @@ impl Options {
                 .or_else(|| variable("HBASE_TXN_CONFIG").map(PathBuf::from)),
             output: output.unwrap_or_default(),
             timeout: timeout.map(|timeout| timeout.min(YEAR)),
+            change_log: self
+                .change_log
+                .or_else(|| variable("HBASE_TXN_CHANGE_LOG").map(PathBuf::from))
+                .or_else(|| profile.change_log.clone()),
             log,
             profile,
         })
@@ -214,6 +218,7 @@ impl Text<'_> {
                 "write_timeout" => profile.write_timeout = duration()?,
                 "registry_timeout" => profile.registry_timeout = duration()?,
                 "output" => profile.output = Some(format(text).map_err(|_| fault("write table or json"))?),
+                "change_log" => profile.change_log = Some(path()),
                 "log" => {
                     let log = text.parse::<LogFilter>();
                     profile.log = Some(log.map_err(|error| fault(&error.to_string()))?);
@@ -260,7 +265,7 @@ mod tests {
     fn profile_has_all_options() {
         let text = "[profile.other]\n[profile.p]\nconnect = 'hbase+rpc://m'\nconf_dir = 'site'\ntimeout = '5s'\n\
                     connect_timeout = '1s'\nread_timeout = '2s'\nwrite_timeout = '3s'\nregistry_timeout = '4s'\n\
-                    output = 'json'\nlog = 'warn'\n";
+                    output = 'json'\nchange_log = 'changes'\nlog = 'warn'\n";
         let found = profile(text).unwrap();
         assert_eq!(found.connect.unwrap().to_string(), "hbase+rpc://m:16000");
         assert_eq!(found.conf_dir.unwrap(), Path::new("/etc/h/site"));
@@ -275,6 +280,7 @@ mod tests {
             times,
             [5, 1, 2, 3, 4].map(|seconds| Some(Duration::from_secs(seconds)))
         );
+        assert_eq!(found.change_log.unwrap(), Path::new("/etc/h/changes"));
         assert_eq!((found.output, found.log.is_some()), (Some(Format::Json), true));
         assert_eq!(profile("[profile.p]"), Ok(Profile::default()));
         let absolute = profile("profile.p.config = '/a/b.xml'").unwrap();

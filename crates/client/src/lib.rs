@@ -66,12 +66,12 @@ mod wire;
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use client::AuthenticatedUser;
 pub use client::{
-    Admin, CheckAndMutateResult, CloneSnapshotOptions, ClusterInfo, Connection, ConnectionBuilder,
-    EndpointCall, EntityLock, FailedWrite, IngestEvent, LockedResource, OnlineRegion, ParallelScanner,
-    PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, RegionAnswer,
-    RegionInTransition, RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig, ResultScanner,
-    RowOperation, ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota,
-    SpaceQuotaSettings, SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval,
+    Admin, AdminChange, ChangeLog, CheckAndMutateResult, CloneSnapshotOptions, ClusterInfo, Connection,
+    ConnectionBuilder, EndpointCall, EntityLock, FailedWrite, IngestEvent, LockedResource, OnlineRegion,
+    ParallelScanner, PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget,
+    RegionAnswer, RegionInTransition, RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig,
+    ResultScanner, RowOperation, ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind,
+    SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval,
     ThrottleSettings, ThrottleType, UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};

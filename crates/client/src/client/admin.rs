@@ -5,6 +5,7 @@ mod chores;
 mod column_families;
 mod decommission;
 mod entity_locks;
+mod logged;
 mod namespaces;
 mod permissions;
 mod procedures;
@@ -27,6 +28,7 @@ use tokio::time::Instant;
 
 use super::{
     Connection,
+    change_log::{Request, Tables},
     procedure::{Ended, Started, seen_after_change},
 };
 use crate::{
@@ -240,8 +242,12 @@ impl Admin {
             nonce: Some(self.nonce()),
         };
         let deadline = self.deadline();
+        let tables = Tables {
+            before: None,
+            after: Some(descriptor),
+        };
         let ended = self
-            .run::<_, pb::CreateTableResponse>("CreateTable", &request, deadline)
+            .run_on::<_, pb::CreateTableResponse>(tables, "CreateTable", &request, deadline)
             .await;
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
@@ -275,8 +281,13 @@ impl Admin {
             reopen_regions: Some(true),
         };
         let deadline = self.deadline();
+        let before = self.until(deadline).before_change(&descriptor.name).await;
+        let tables = Tables {
+            before: before.map_err(in_context)?,
+            after: Some(descriptor),
+        };
         let ended = self
-            .run::<_, pb::ModifyTableResponse>("ModifyTable", &request, deadline)
+            .run_on::<_, pb::ModifyTableResponse>(tables, "ModifyTable", &request, deadline)
             .await;
         match ended.map_err(in_context)? {
             Ended::Done => Ok(()),
@@ -370,6 +381,8 @@ impl Admin {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| error.at_operation("deleting the table").at_table(table);
         let deadline = self.deadline();
+        let before = self.until(deadline).before_change(table).await;
+        let before = before.map_err(in_context)?;
         let disabled = self.until(deadline).disable(table).await.map_err(in_context)?;
         let request = pb::DeleteTableRequest {
             table_name: convert::table_name_message(table),
@@ -377,7 +390,7 @@ impl Admin {
             nonce: Some(self.nonce()),
         };
         let ended = self
-            .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
+            .run_on::<_, pb::DeleteTableResponse>(Tables::of(before), "DeleteTable", &request, deadline)
             .await;
         let ended = match ended {
             Ok(ended) => ended,
@@ -413,6 +426,8 @@ impl Admin {
         let table = &table.into_table_name()?;
         let in_context = |error: Error| error.at_operation("truncating the table").at_table(table);
         let deadline = self.deadline();
+        let before = self.until(deadline).before_change(table).await;
+        let before = before.map_err(in_context)?;
         let disabled = self.until(deadline).disable(table).await.map_err(in_context)?;
         let request = pb::TruncateTableRequest {
             table_name: convert::table_name_message(table),
@@ -421,7 +436,7 @@ impl Admin {
             nonce: Some(self.nonce()),
         };
         let ended = self
-            .run::<_, pb::TruncateTableResponse>("truncateTable", &request, deadline)
+            .run_on::<_, pb::TruncateTableResponse>(Tables::of(before), "truncateTable", &request, deadline)
             .await;
         let ended = match ended {
             Ok(ended) => ended,
@@ -593,38 +608,55 @@ impl Admin {
     }
 
     /// Starts a procedure and waits until it has ended.
-    async fn run<M: Message, R: Started>(
+    async fn run<M: Request, R: Started>(
         &self,
         method: &'static str,
         request: &M,
         deadline: Instant,
     ) -> Result<Ended> {
-        let answer: R = self.call_until(method, request, deadline).await?;
-        self.connection
-            .await_procedure(answer.procedure(), deadline)
+        self.run_on::<M, R>(Tables::default(), method, request, deadline)
             .await
+    }
+
+    /// Does so, and has the log name the table before and after.
+    async fn run_on<M: Request, R: Started>(
+        &self,
+        tables: Tables<'_>,
+        method: &'static str,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<Ended> {
+        let procedure = async {
+            let answer: R = self
+                .call_master(method, CallKind::IdempotentWrite, request, deadline)
+                .await?;
+            self.connection
+                .await_procedure(answer.procedure(), deadline)
+                .await
+        };
+        self.logged(method, request, tables, procedure).await
     }
 
     /// Sends a change whose answer would be another one if it were applied twice. If the answer is lost,
     /// it is not sent again, and the outcome is unknown.
-    pub(super) async fn call_once<M: Message, R: Message + Default>(
+    pub(super) async fn call_once<M: Request, R: Message + Default>(
         &self,
         method: &'static str,
         request: &M,
     ) -> Result<R> {
-        self.call_master(method, CallKind::Write, request, self.deadline())
-            .await
+        let call = self.call_master(method, CallKind::Write, request, self.deadline());
+        self.logged(method, request, Tables::default(), call).await
     }
 
     /// Sends a change that carries a nonce, or that has the same result if it is applied twice.
-    pub(super) async fn call_until<M: Message, R: Message + Default>(
+    pub(super) async fn call_until<M: Request, R: Message + Default>(
         &self,
         method: &'static str,
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
-        self.call_master(method, CallKind::IdempotentWrite, request, deadline)
-            .await
+        let call = self.call_master(method, CallKind::IdempotentWrite, request, deadline);
+        self.logged(method, request, Tables::default(), call).await
     }
 
     async fn call_master<M: Message, R: Message + Default>(

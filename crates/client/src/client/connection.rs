@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    change_log::ChangeLog,
     lanes::{Lanes, Shared},
     recent_deletes::RecentDeletes,
     server_clocks::ServerClocks,
@@ -55,19 +56,21 @@ pub struct ConnectionBuilder {
     connector: Arc<dyn Connector>,
     environment: Arc<dyn Environment>,
     span_options: SpanOptions,
+    change_log: Option<Arc<dyn ChangeLog>>,
 }
 
 /// How long [`Connection::close`] waits for calls in flight.
 const DRAIN: Duration = Duration::from_secs(10);
 
 impl Connection {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    pub(super) fn new(cluster: Cluster, change_log: Option<Arc<dyn ChangeLog>>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 cluster,
                 lanes: Lanes::default(),
                 recent_deletes: RecentDeletes::default(),
                 server_clocks: ServerClocks::default(),
+                change_log,
             }),
         }
     }
@@ -89,6 +92,7 @@ impl Connection {
             connector: Arc::new(TcpConnector),
             environment: Arc::new(SystemEnvironment),
             span_options: SpanOptions::default(),
+            change_log: None,
         }
     }
 
@@ -149,6 +153,13 @@ impl ConnectionBuilder {
         self
     }
 
+    /// Sets a log of what the [administration](Connection::admin) changes. Changes of descriptors and deletes of
+    /// tables then take a call more, for the table as it was.
+    pub fn change_log(mut self, log: impl ChangeLog) -> Self {
+        self.change_log = Some(Arc::new(log));
+        self
+    }
+
     /// Sets a function that returns the headers by which servers continue the trace of the current
     /// span: `traceparent` and `tracestate` of the W3C's trace context. It is called within the span
     /// of the operation, before each attempt. The headers are part of each request of the attempt. A
@@ -201,7 +212,7 @@ impl ConnectionBuilder {
         #[cfg(feature = "kerberos")]
         cluster.choose_token(deadline).await?;
         cluster.reach(deadline).await?;
-        Ok(Connection::new(cluster))
+        Ok(Connection::new(cluster, self.change_log))
     }
 }
 

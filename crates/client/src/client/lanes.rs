@@ -42,7 +42,7 @@ use tokio::{
 };
 
 use self::call::SharedCall;
-use super::{recent_deletes::RecentDeletes, server_clocks::ServerClocks};
+use super::{change_log::ChangeLog, recent_deletes::RecentDeletes, server_clocks::ServerClocks};
 use crate::{
     cluster::{Cluster, RegionLocation},
     model::{Get, Mutation, RegionInfo, Row, ServerName},
@@ -174,6 +174,7 @@ pub(super) struct Shared {
     pub(super) lanes: Lanes,
     pub(super) recent_deletes: RecentDeletes,
     pub(super) server_clocks: ServerClocks,
+    pub(super) change_log: Option<Arc<dyn ChangeLog>>,
 }
 
 /// The single operations of a client, by server.

@@ -23,6 +23,7 @@
 //! | `server_clocks` | the clocks of servers, and timestamps for writes that may be sent again |
 //! | `timeline` | reads that a replica of the region may answer |
 //! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers, servers |
+//! | `change_log` | a log of what the administration changes |
 //! | `authentication` | the user of a connection, and delegation tokens for it |
 //! | `cluster_status` | the status of a cluster: servers, loads, switches |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
@@ -34,6 +35,7 @@ mod admin;
 mod authentication;
 mod batch;
 mod bulk;
+mod change_log;
 mod change_many;
 mod check_many;
 mod cluster_status;
@@ -67,6 +69,7 @@ pub use admin::{
 pub use authentication::AuthenticatedUser;
 pub use batch::RowOperation;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
+pub use change_log::{AdminChange, ChangeLog};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;

@@ -596,7 +596,7 @@ mod tests {
     fn heartbeat_without_rows_gives_the_resume_row() {
         let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
         let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-        let table = Connection::new(cluster).table("t").unwrap();
+        let table = Connection::new(cluster, None).table("t").unwrap();
         let mut scanner = ResultScanner::new(table, Scan::new());
         let mut after = |row, partial, cursor| {
             scanner.take(&location(), answer(row, partial, cursor)).unwrap();

@@ -176,7 +176,7 @@ impl Application<'_> {
         let step = ApplyStep::CreateTable { regions };
         self.begins(step);
         let admin = admin.with_time_for_regions(regions);
-        match admin.create_table(&self.plan.wanted, file.split_keys()).await {
+        match admin.create_table(&self.plan.signed(), file.split_keys()).await {
             Ok(()) => {
                 self.is_done(step);
                 Ok(true)
@@ -193,7 +193,7 @@ impl Application<'_> {
         self.begins(step);
         lock.check().await?;
         let admin = self.connection.admin().with_time_for_regions(self.plan.reopens());
-        admin.modify_table(&self.plan.wanted).await?;
+        admin.modify_table(&self.plan.signed()).await?;
         self.is_done(step);
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) mod refusal;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -72,6 +72,7 @@ pub struct Plan {
     refusals: Vec<Refusal>,
     notes: Vec<PlanNote>,
     allowed_losses: BTreeSet<String>,
+    signature: Option<String>,
 }
 
 /// The target of a plan.
@@ -94,6 +95,10 @@ pub(super) struct Found {
 }
 
 impl Plan {
+    /// The attribute of a table that says who has changed it last, set by [`sign`](Self::sign). Plans and
+    /// exported files disregard it.
+    pub const LAST_CHANGE: &str = "hbase-txn.last-change";
+
     /// Reads the cluster and plans the changes that give the table the form described by the file.
     ///
     /// # Errors
@@ -172,6 +177,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::Conflict, what).with_hint("plan again"));
         }
         now.allowed_losses = std::mem::take(&mut self.allowed_losses);
+        now.signature = self.signature.take();
         *self = now;
         refusal::error(self.table(), &self.refusals()).map_or(Ok(()), Err)
     }
@@ -185,6 +191,7 @@ impl Plan {
             refusals: Vec::new(),
             notes: Vec::new(),
             allowed_losses: BTreeSet::new(),
+            signature: None,
         };
         match &plan.found {
             Some(found) => {
@@ -214,6 +221,7 @@ impl Plan {
     }
 
     fn to_descriptor(wanted: &TableDescriptor, found: Found) -> Self {
+        let wanted = &unsigned(wanted.clone());
         let changes = with_losses(&found.descriptor, wanted);
         let new_rule = changes.iter().any(|change| change.change == ChangeKind::SetRule);
         let rule = PartitionRule::from_descriptor(wanted).ok();
@@ -226,6 +234,7 @@ impl Plan {
             found: Some(found),
             changes,
             allowed_losses: BTreeSet::new(),
+            signature: None,
         }
     }
 
@@ -244,6 +253,26 @@ impl Plan {
     pub fn allow_data_loss(mut self, loss: impl Into<String>) -> Self {
         self.allowed_losses.insert(loss.into());
         self
+    }
+
+    /// Has the application, if it creates or changes the table, set this text as the table's attribute
+    /// [`LAST_CHANGE`](Self::LAST_CHANGE): who changes it, and when. An application without a signature removes
+    /// that of an earlier one, because it is not the last change any more.
+    #[must_use]
+    pub fn sign(mut self, signature: impl Into<String>) -> Self {
+        self.signature = Some(signature.into());
+        self
+    }
+
+    /// Returns the table as the application sends it.
+    pub(super) fn signed(&self) -> Cow<'_, TableDescriptor> {
+        match &self.signature {
+            Some(signature) => {
+                let wanted = self.wanted.clone();
+                Cow::Owned(wanted.with_attribute(Self::LAST_CHANGE, signature.clone()))
+            }
+            None => Cow::Borrowed(&self.wanted),
+        }
     }
 
     /// Returns the name of the table.
@@ -328,7 +357,7 @@ async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found
     admin.await_table_procedures(table).await?;
     let seen = async {
         Ok(Found {
-            descriptor: admin.descriptor(table).await?,
+            descriptor: unsigned(admin.descriptor(table).await?),
             state: admin.state(table).await?,
             regions: admin.regions(table).await?,
         })
@@ -338,6 +367,11 @@ async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found
         Err(error) if Error::kind(&error) == ClientErrorKind::TableNotFound => Ok(None),
         Err(error) => Err(error.at_operation("looking at the table")),
     }
+}
+
+fn unsigned(mut table: TableDescriptor) -> TableDescriptor {
+    table.attributes.remove(Plan::LAST_CHANGE.as_bytes());
+    table
 }
 
 async fn look_at_existing(connection: &Connection, table: &TableName) -> Result<Found> {

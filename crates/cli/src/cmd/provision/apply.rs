@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{files, show};
 use crate::{
+    change_log,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     hints, output,
@@ -35,6 +36,10 @@ pub(crate) struct Apply {
     /// TABLE:FAMILY:ATTRIBUTE for a lowered setting; may be repeated
     #[arg(long, value_name = "LOSS")]
     allow_data_loss: Vec<String>,
+    /// Also set the attribute hbase-txn.last-change of each table that is created or changed: time, user
+    /// and host
+    #[arg(long)]
+    sign: bool,
 }
 
 impl Apply {
@@ -42,8 +47,18 @@ impl Apply {
         let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
+        let plans = match self.sign {
+            true => signed(plans, &connection).await?,
+            false => plans,
+        };
         apply(global, &connection, plans).await
     }
+}
+
+/// Signs plans with the time, the user and the host.
+pub(in crate::cmd) async fn signed(plans: Vec<Plan>, connection: &Connection) -> Result<Vec<Plan>, Failure> {
+    let signature = change_log::signature(connection).await?;
+    Ok(plans.into_iter().map(|plan| plan.sign(&signature)).collect())
 }
 
 /// Applies plans one after the other, unless any of them is refused.

@@ -14,7 +14,7 @@ mod files;
 mod plan;
 mod show;
 
-pub(super) use self::apply::apply;
+pub(super) use self::apply::{apply, signed};
 use clap::{Args, Subcommand};
 
 use crate::{exit::Outcome, global::Global};

@@ -58,6 +58,9 @@ pub(crate) struct Alter {
     /// lowered setting; may be repeated
     #[arg(long, value_name = "LOSS")]
     allow_data_loss: Vec<String>,
+    /// Also set the attribute hbase-txn.last-change of the table: time, user and host
+    #[arg(long)]
+    sign: bool,
 }
 
 impl Alter {
@@ -71,7 +74,11 @@ impl Alter {
         let connection = global.connect().await?;
         let plan = Plan::read_alteration(&connection, &self.name, &alteration).await?;
         let plan = self.allow_data_loss.iter().fold(plan, Plan::allow_data_loss);
-        provision::apply(global, &connection, vec![plan]).await
+        let plans = match self.sign {
+            true => provision::signed(vec![plan], &connection).await?,
+            false => vec![plan],
+        };
+        provision::apply(global, &connection, plans).await
     }
 
     fn alteration(&self) -> Result<TableAlteration, Failure> {

@@ -1,12 +1,12 @@
 //! Changes of single column families, which do not undo those of other clients to the same table.
 
 use bytes::Bytes;
-use prost::Message;
 use tokio::time::Instant;
 
 use super::{Admin, is_class};
 use crate::{
     client::{
+        change_log::{Request, Tables},
         pauses::Pauses,
         procedure::{Ended, Started, seen_after_change},
     },
@@ -110,7 +110,7 @@ impl Admin {
         };
         let deadline = self.deadline();
         let ended = self
-            .change_family::<_, pb::DeleteColumnResponse>("DeleteColumn", request, deadline)
+            .change_family::<_, pb::DeleteColumnResponse>("DeleteColumn", request, table, deadline)
             .await;
         let ended = match ended {
             Ok(ended) => ended,
@@ -130,7 +130,7 @@ impl Admin {
 
     /// Runs a procedure that adds or modifies a family, and checks that the table has the family then.
     /// `refusal` is the kind of the master's error for a family that exists, or does not.
-    async fn set_family<M: Message, R: Started>(
+    async fn set_family<M: Request, R: Started>(
         &self,
         change: &str,
         method: &'static str,
@@ -143,7 +143,7 @@ impl Admin {
         check_name(&family.name).map_err(&in_context)?;
         let deadline = self.deadline();
         let ended = self
-            .change_family::<_, R>(method, request, deadline)
+            .change_family::<_, R>(method, request, table, deadline)
             .await
             .map_err(|error| in_context(as_kind(error, refusal)))?;
         let found = self.until(deadline).found(ended, table, &family.name).await;
@@ -158,15 +158,17 @@ impl Admin {
 
     /// Runs the procedure of a change, again if another client has changed the table meanwhile: the
     /// master then has not applied it.
-    async fn change_family<M: Message, R: Started>(
+    async fn change_family<M: Request, R: Started>(
         &self,
         method: &'static str,
         request: impl Fn() -> M,
+        table: &TableName,
         deadline: Instant,
     ) -> Result<Ended> {
         let mut pauses = Pauses::after_conflicts();
         loop {
-            let ended = self.run::<_, R>(method, &request(), deadline).await;
+            let tables = Tables::of(self.until(deadline).before_change(table).await?);
+            let ended = self.run_on::<_, R>(tables, method, &request(), deadline).await;
             match ended {
                 Err(error) if is_class(&error, CONFLICT) && pauses.wait_before(deadline).await => {}
                 ended => return ended,

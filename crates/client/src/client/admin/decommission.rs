@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{Admin, bad_answer, is_class};
 use crate::{
-    client::{pauses::Pauses, procedure::seen_after_change},
+    client::{change_log::Request, pauses::Pauses, procedure::seen_after_change},
     error::{Error, Result},
     model::{RegionInfo, ServerName},
     wire::{convert, pb},
@@ -91,7 +91,7 @@ impl Admin {
 
     /// Sends a change that moves regions, again if one of them is in transition: the master then
     /// leaves the others where they are.
-    async fn move_until<M: Message, R: Message + Default>(
+    async fn move_until<M: Request, R: Message + Default>(
         &self,
         method: &'static str,
         request: &M,

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     client::{
+        change_log::Tables,
         pauses::poll_until,
         procedure::{Ended, seen_after_change, unfinished},
     },
@@ -366,8 +367,14 @@ impl Admin {
             restore_acl: Some(options.permissions),
             custom_sft: options.store_file_tracker.clone(),
         };
-        self.run::<_, pb::RestoreSnapshotResponse>("RestoreSnapshot", &request, deadline)
-            .await
+        let before = self.until(deadline).before_change(table).await?;
+        self.run_on::<_, pb::RestoreSnapshotResponse>(
+            Tables::of(before),
+            "RestoreSnapshot",
+            &request,
+            deadline,
+        )
+        .await
     }
 
     async fn find_snapshot(&self, name: &str) -> Result<SnapshotDescription> {

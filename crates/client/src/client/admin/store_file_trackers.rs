@@ -2,7 +2,7 @@
 
 use super::{Admin, column_families};
 use crate::{
-    client::procedure::Ended,
+    client::{change_log::Tables, procedure::Ended},
     error::{Error, RemoteException, Result},
     model::{IntoBytes, IntoTableName},
     wire::{convert, pb},
@@ -43,7 +43,9 @@ impl Admin {
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
         };
-        let ended = self.run::<_, pb::ModifyTableStoreFileTrackerResponse>(
+        let before = self.before_change(table).await.map_err(in_context)?;
+        let ended = self.run_on::<_, pb::ModifyTableStoreFileTrackerResponse>(
+            Tables::of(before),
             "ModifyTableStoreFileTracker",
             &request,
             self.deadline(),
@@ -78,7 +80,9 @@ impl Admin {
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
         };
-        let ended = self.run::<_, pb::ModifyColumnStoreFileTrackerResponse>(
+        let before = self.before_change(table).await.map_err(&in_context)?;
+        let ended = self.run_on::<_, pb::ModifyColumnStoreFileTrackerResponse>(
+            Tables::of(before),
             "ModifyColumnStoreFileTracker",
             &request,
             self.deadline(),

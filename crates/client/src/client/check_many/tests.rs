@@ -15,7 +15,7 @@ use crate::{
 fn table() -> Table {
     let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
     let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-    Connection::new(cluster).table("t").unwrap()
+    Connection::new(cluster, None).table("t").unwrap()
 }
 
 fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
