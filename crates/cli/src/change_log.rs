@@ -27,7 +27,8 @@ use crate::{exit::Failure, output};
 #[derive(Debug)]
 pub(crate) struct ChangeFile {
     path: PathBuf,
-    file: File,
+    /// Open since the first change.
+    file: OnceLock<File>,
     cluster: String,
     host: String,
     /// Known before the first change.
@@ -72,27 +73,14 @@ struct TableObject {
 }
 
 impl ChangeFile {
-    /// Opens the file, which only its owner can read if it is new.
-    pub(crate) fn open(path: &Path, config: &Config) -> Result<Arc<Self>, Failure> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path);
-        let file = file.map_err(|error| {
-            Failure::Refused(format!(
-                "the log of changes {}: {}",
-                path.display(),
-                output::plain(&error)
-            ))
-        })?;
-        Ok(Arc::new(Self {
+    pub(crate) fn new(path: &Path, config: &Config) -> Arc<Self> {
+        Arc::new(Self {
             path: path.to_owned(),
-            file,
+            file: OnceLock::new(),
             cluster: config.address().to_string(),
             host: host(),
             user: OnceLock::new(),
-        }))
+        })
     }
 
     /// Learns the name by which the cluster knows the user.
@@ -102,12 +90,23 @@ impl ChangeFile {
         Ok(())
     }
 
+    /// Opens the file for the first change. Only its owner can read it if it is new.
+    fn opened(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o600).open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
     /// Appends a line in one write, so that lines of several processes do not mix.
     fn append(&self, line: &impl Serialize) -> io::Result<()> {
         let mut line = output::json_text(line)?;
         line.push('\n');
-        (&self.file).write_all(line.as_bytes())?;
-        match self.file.sync_data() {
+        let mut file = self.opened()?;
+        file.write_all(line.as_bytes())?;
+        match file.sync_data() {
             // Not a file, but a pipe or a terminal.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             synced => synced,

@@ -107,7 +107,7 @@ impl Global {
         let Some(path) = &self.change_log else {
             return Ok(Connection::builder(config).connect().await?);
         };
-        let log = ChangeFile::open(path, &config)?;
+        let log = ChangeFile::new(path, &config);
         let builder = Connection::builder(config).change_log(Arc::clone(&log));
         let connection = builder.connect().await?;
         log.identify(&connection).await?;
