@@ -44,9 +44,14 @@ pub(crate) struct Figures {
     meta_calls: f64,
 }
 
+/// Waits until no other test has a cluster.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn();
         let (servers, regions) = (size("SCALE_SERVERS", 100), size("SCALE_REGIONS", 4_000));
         let hbase = FakeHBase::builder()
             .servers(servers)
