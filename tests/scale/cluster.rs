@@ -28,7 +28,7 @@ pub(crate) const MAX_META_CALLS: f64 = 0.1;
 static TURN: Mutex<()> = Mutex::new(());
 
 pub(crate) struct Cluster {
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
     pub(crate) hbase: FakeHBase,
     pub(crate) servers: usize,
     pub(crate) regions: usize,
@@ -44,14 +44,22 @@ pub(crate) struct Figures {
     meta_calls: f64,
 }
 
-/// Waits until no other test has a cluster.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// The only test with a cluster.
+pub(crate) struct Turn {
+    _held: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    pub(crate) fn wait() -> Self {
+        Self {
+            _held: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
 }
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let turn = turn();
+        let turn = Turn::wait();
         let (servers, regions) = (size("SCALE_SERVERS", 100), size("SCALE_REGIONS", 4_000));
         let hbase = FakeHBase::builder()
             .servers(servers)

@@ -9,7 +9,7 @@ use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor};
 use tokio::time::Instant;
 
 use crate::{
-    cluster::{Cluster, TABLE, ratio, turn},
+    cluster::{Cluster, TABLE, Turn, ratio},
     memory::resident_bytes,
 };
 
@@ -71,7 +71,7 @@ fn assert_sound(findings: &[Finding]) {
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_giants_are_found_in_time() {
     const GIANTS: usize = 200;
-    let _turn = turn();
+    let _turn = Turn::wait();
     let call = Duration::from_millis(99)..Duration::from_millis(101);
     let hbase = FakeHBase::builder()
         .servers(10)
