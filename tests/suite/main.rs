@@ -21,6 +21,7 @@ mod client;
 mod compression;
 mod concurrency;
 mod conditions;
+mod configuration_java;
 mod connections;
 mod counters;
 mod deletes;

@@ -51,7 +51,7 @@ impl Global {
                     || Config::from_hbase_site_file(file),
                     |uri| uri.over_hbase_site_file(file),
                 ),
-                format!("reading {}", file.display()),
+                file.display().to_string(),
             ),
             (None, None, Some(folder), _) => (
                 uri.map_or_else(|| Config::from_conf_dir(folder), |uri| uri.over_conf_dir(folder)),
@@ -66,7 +66,14 @@ impl Global {
                 )
             }
         };
-        let config = config.map_err(|error| Failure::Refused(format!("{source}: {error}")))?;
+        let config = config.map_err(|error| {
+            let error = error.to_string();
+            // Of a file, most name it themselves, with the line.
+            Failure::Refused(match error.contains(&source) {
+                true => error,
+                false => format!("{source}: {error}"),
+            })
+        })?;
         for warning in config.warnings() {
             output::complain(warning);
         }

@@ -3,6 +3,7 @@
 
 mod build;
 mod certificates;
+mod configurations;
 mod logins;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
@@ -19,7 +20,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-pub(crate) use self::{certificates::tls_servers, logins::logins};
+pub(crate) use self::{certificates::tls_servers, configurations::configurations, logins::logins};
 
 use self::build::Built;
 use super::Cluster;

@@ -9,7 +9,7 @@ use crate::{
 
 const ZOOKEEPER_PORT: u16 = 2181;
 pub(super) const MASTER_PORT: u16 = 16000;
-const ZNODE: &str = "/hbase";
+pub(super) const ZNODE: &str = "/hbase";
 
 /// The address of a cluster.
 ///

@@ -15,6 +15,7 @@ use std::{
 
 use super::{
     ClusterAddress, Config, ConnectionUri, MetaReplicaMode,
+    address::ZNODE,
     expand::expand,
     properties::Properties,
     times::{LONGEST, bounded},
@@ -150,7 +151,7 @@ fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config>
     }
     // In microseconds.
     let get = site.number("hbase.client.primaryCallTimeout.get")?;
-    let scan = site.number("hbase.client.primaryCallTimeout.scan")?;
+    let scan = site.number("hbase.client.replicaCallTimeout.scan")?;
     let get = get.map_or_else(|| config.primary_get_timeout(), Duration::from_micros);
     let scan = scan.map_or_else(|| config.primary_scan_timeout(), Duration::from_micros);
     config = config.with_primary_call_timeouts(get, scan);
@@ -213,8 +214,8 @@ impl Site {
     /// Returns a non-empty property, with its variables replaced.
     fn text(&self, key: &str) -> Result<Option<String>> {
         let raw = |name: &str| {
-            let parameter = self.parameters.get(name);
-            parameter.or_else(|| self.properties.values.get(name)).cloned()
+            let parameter = self.parameters.get(name).map(String::as_str);
+            parameter.or_else(|| self.properties.value(name))
         };
         if !self.parameters.is_empty() {
             self.read.borrow_mut().insert(key.to_owned());
@@ -222,7 +223,8 @@ impl Site {
         let Some(value) = raw(key) else {
             return Ok(None);
         };
-        let value = expand(&value, raw, |name| env::var(name).ok())
+        let property = |name: &str| raw(name).or_else(|| default_of(name)).map(str::to_owned);
+        let value = expand(value, property, |name| env::var(name).ok())
             .map_err(|error| error.at_operation(self.origin(key)))?;
         Ok(Some(value.trim().to_owned()).filter(|value| !value.is_empty()))
     }
@@ -231,7 +233,7 @@ impl Site {
     fn origin(&self, key: &str) -> String {
         let source = match self.parameters.contains_key(key) {
             true => "connection URI",
-            false => "hbase-site.xml",
+            false => self.properties.place(key).unwrap_or("hbase-site.xml"),
         };
         format!("{source}: {key}")
     }
@@ -254,13 +256,25 @@ impl Site {
         let Some((key, text)) = self.first(keys)? else {
             return Ok(None);
         };
-        match text.parse() {
-            Ok(number) => Ok(Some(number)),
-            Err(_) => Err(Error::invalid_config(format!(
-                "{} is {text:?}, which is no whole number",
-                self.origin(key)
-            ))),
-        }
+        // As in Hadoop's `Configuration.getInt`.
+        let (sign, digits) = match text.strip_prefix('-') {
+            Some(digits) => ("-", digits),
+            None => ("", &*text),
+        };
+        let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+        let number = match hex {
+            Some(digits) => i64::from_str_radix(&format!("{sign}{digits}"), 16)
+                .ok()
+                .and_then(|number| number.to_string().parse().ok()),
+            None => text.parse().ok(),
+        };
+        let refuse = || {
+            let origin = self.origin(key);
+            Error::invalid_config(format!(
+                "{origin} is {text:?}, which is no whole number of its range"
+            ))
+        };
+        number.map(Some).ok_or_else(refuse)
     }
 
     /// Returns a time limit. In HBase, zero or less means no limit.
@@ -304,7 +318,8 @@ impl Site {
     fn address(&self, warnings: &mut Vec<String>) -> Result<ClusterAddress> {
         const REGISTRY: &str = "hbase.client.registry.impl";
         let servers = self.first(&["hbase.client.bootstrap.servers", "hbase.masters"])?;
-        let quorum = self.first(&["hbase.client.zookeeper.quorum", "hbase.zookeeper.quorum"])?;
+        const CLIENT_QUORUM: &str = "hbase.client.zookeeper.quorum";
+        let quorum = self.first(&[CLIENT_QUORUM, "hbase.zookeeper.quorum"])?;
         let registry = self.text(REGISTRY)?;
         let by_rpc = match (&registry, &servers) {
             (Some(class), _)
@@ -346,17 +361,28 @@ impl Site {
             };
             return ClusterAddress::rpc(&servers);
         }
-        let quorum = quorum.map_or_else(|| "localhost".to_owned(), |(_, quorum)| quorum);
-        let port = match self.first(&[
-            "hbase.client.zookeeper.property.clientPort",
-            "hbase.zookeeper.property.clientPort",
-        ])? {
-            None => None,
-            Some((key, text)) => Some(text.parse().map_err(|_| {
-                Error::invalid_config(format!("hbase-site.xml: {key} is {text:?}, which is no port"))
-            })?),
+        const CLIENT_PORT: &str = "hbase.client.zookeeper.property.clientPort";
+        let (key, quorum) = quorum.unwrap_or_else(|| ("hbase.zookeeper.quorum", "localhost".to_owned()));
+        let own_port = self.number(CLIENT_PORT)?;
+        let port = self.number("hbase.zookeeper.property.clientPort")?;
+        let port = match own_port {
+            Some(_) if key == CLIENT_QUORUM => own_port,
+            Some(own) => {
+                warnings.push(format!(
+                    "{CLIENT_PORT} is {own}, and {CLIENT_QUORUM} is missing: the port does not count, as in HBase's own client"
+                ));
+                port
+            }
+            None => port,
         };
-        ClusterAddress::zookeeper(&quorum, port, self.text("zookeeper.znode.parent")?.as_deref())
+        let znode = self.text("zookeeper.znode.parent")?;
+        let in_context = |error: Error| error.at_operation(self.origin(key));
+        let (hosts, chroot) = with_chroot(&quorum).map_err(in_context)?;
+        let znode = match (chroot, znode) {
+            ("", znode) => znode,
+            (chroot, znode) => Some(format!("{chroot}{}", znode.as_deref().unwrap_or(ZNODE))),
+        };
+        ClusterAddress::zookeeper(&hosts, port, znode.as_deref()).map_err(in_context)
     }
 
     /// Returns the settings of cell encodings that this client ignores.
@@ -398,6 +424,50 @@ impl Site {
     }
 }
 
+/// Returns the hosts of a quorum without empty names, which Java skips, and the path in ZooKeeper below which
+/// everything is (`zk1:2181,zk2:2181/path`), or an empty one.
+fn with_chroot(quorum: &str) -> Result<(String, &str)> {
+    let (hosts, chroot) = match quorum.find('/') {
+        Some(at) => quorum.split_at(at),
+        None => (quorum, ""),
+    };
+    let hosts: Vec<_> = hosts
+        .split(',')
+        .map(str::trim)
+        .filter(|host| !host.is_empty())
+        .collect();
+    let has_port = hosts.last().is_some_and(|host| host.contains(':'));
+    if !chroot.is_empty() && !has_port {
+        let why = format!(
+            "{quorum:?} has a path behind a host without a port; Java would add the port to the path"
+        );
+        return Err(Error::invalid_config(why).with_hint("write the port of the last host"));
+    }
+    if chroot.contains(',') {
+        let why = format!(
+            "{quorum:?} has a host behind a path; the path is that of all hosts, behind the last one"
+        );
+        return Err(Error::invalid_config(why));
+    }
+    Ok((hosts.join(","), chroot.trim_end_matches('/')))
+}
+
+/// Returns the default of a property that values of others refer to (`${hbase.rpc.timeout}`), as in
+/// `hbase-default.xml` of all four releases.
+fn default_of(key: &str) -> Option<&'static str> {
+    let found = DEFAULTS.iter().find(|(name, _)| *name == key);
+    found.map(|(_, value)| *value)
+}
+
+const DEFAULTS: [(&str, &str); 6] = [
+    ("hbase.client.operation.timeout", "1200000"),
+    ("hbase.client.pause", "100"),
+    ("hbase.rpc.timeout", "60000"),
+    ("hbase.zookeeper.property.clientPort", "2181"),
+    ("zookeeper.session.timeout", "90000"),
+    ("zookeeper.znode.parent", ZNODE),
+];
+
 /// Switches of HBase's own client that are always on here, and what they do.
 const ALWAYS_ON: [(&str, &str); 2] = [
     (
@@ -412,7 +482,7 @@ const ALWAYS_ON: [(&str, &str); 2] = [
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
-const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
     (
         "hbase.client.retries.number",
         "the operation timeout bounds attempts here, not their number",
@@ -439,15 +509,18 @@ const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
         "hbase.ipc.client.failed.servers.expiry",
         "an address that failed is tried again after the pause of the attempt here",
     ),
+    ("hbase.client.prefetch.limit", NEIGHBOURS),
+    ("hbase.client.locate.prefetch.limit", NEIGHBOURS),
     (
-        "hbase.client.prefetch.limit",
-        "a look-up reads the neighbours of a region here",
+        "hbase.client.connection.impl",
+        "connections are those of this client here, whatever the class would do",
     ),
     (
         "hbase.client.zookeeper.observer.mode",
         "every server of the quorum is asked here, observers too",
     ),
 ];
+const NEIGHBOURS: &str = "a look-up reads the neighbours of a region here";
 const RETRIES_ARE_EVENTS: &str = "each retry is an event of the log here";
 const LIKE_OTHERS: &str = "calls of hbase:meta have the timeouts of other calls here";
 const WRITER_OPTIONS: &str = "WriterOptions sets the memory of a bulk write here";

@@ -68,7 +68,7 @@ use crate::{
 /// | [back-pressure](Self::with_backpressure) | off | `hbase.client.backpressure.enabled` |
 /// | [scan batch](Self::with_scan_batch_bytes) | 1 MiB | `hbase.client.scanner.max.result.size` |
 /// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
-/// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.primaryCallTimeout.scan` |
+/// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.replicaCallTimeout.scan` |
 /// | [replicas of `hbase:meta`](Self::with_meta_replicas) | none | `hbase.locator.meta.replicas.mode`, else `hbase.meta.replicas.use` |
 /// | [meta replica timeout](Self::with_meta_replica_timeout) | 1 s | `hbase.client.meta.replica.scan.timeout` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |

@@ -21,6 +21,8 @@ use crate::error::{Error, Result};
 const MAX_SIZE: usize = 4 << 20;
 /// The maximum depth of includes.
 const MAX_DEPTH: usize = 8;
+/// The root of each file.
+const ROOT: &str = "configuration";
 /// The maximum nesting depth of elements.
 const MAX_LEVELS: usize = 16;
 
@@ -28,9 +30,17 @@ const MAX_LEVELS: usize = 16;
 /// final.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Properties {
-    pub(crate) values: BTreeMap<String, String>,
+    values: BTreeMap<String, Stated>,
     finals: BTreeSet<String>,
     size: usize,
+}
+
+/// A property as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stated {
+    value: String,
+    /// The file and the line where it ends.
+    place: String,
 }
 
 /// The source of a text.
@@ -41,11 +51,12 @@ struct Source<'a> {
     depth: usize,
 }
 
-/// A property that is being parsed.
+/// A property that is being parsed. Of several names or values the last one counts.
 #[derive(Default)]
 struct Property {
     name: String,
-    value: String,
+    /// `None` for a property without a value, which leaves an earlier one as it is.
+    value: Option<String>,
     is_final: String,
 }
 
@@ -72,7 +83,8 @@ impl fmt::Display for Source<'_> {
 pub fn site_properties(xml: &str) -> Result<BTreeMap<String, String>> {
     let mut site = Properties::default();
     site.add_text(xml)?;
-    Ok(site.values)
+    let values = site.values.into_iter();
+    Ok(values.map(|(name, stated)| (name, stated.value)).collect())
 }
 
 impl Properties {
@@ -80,6 +92,16 @@ impl Properties {
     /// folder.
     pub(crate) fn add_text(&mut self, xml: &str) -> Result<()> {
         self.add(xml, Source { file: None, depth: 0 })
+    }
+
+    /// Returns the value of a property.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|stated| &*stated.value)
+    }
+
+    /// Returns the file and the line of a property.
+    pub(super) fn place(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|stated| &*stated.place)
     }
 
     /// Adds the properties of a file, and of the files that it includes.
@@ -92,10 +114,13 @@ impl Properties {
             file: Some(file),
             depth,
         };
-        let mut xml = String::new();
+        let refuse = |why: &dyn fmt::Display| Error::invalid_config(format!("{source}: {why}"));
+        let mut xml = Vec::new();
         File::open(file)
-            .and_then(|opened| opened.take(MAX_SIZE as u64 + 1).read_to_string(&mut xml))
-            .map_err(|error| Error::invalid_config(format!("{source}: {error}")))?;
+            .and_then(|opened| opened.take(MAX_SIZE as u64 + 1).read_to_end(&mut xml))
+            .map_err(|error| refuse(&error))?;
+        let xml = String::from_utf8(xml)
+            .map_err(|_| refuse(&"not in UTF-8, the only encoding that is read here"))?;
         self.add(&xml, source)
     }
 
@@ -107,21 +132,30 @@ impl Properties {
                 self.size
             )));
         }
+        let xml = xml.strip_prefix('\u{feff}').unwrap_or(xml);
         let mut reader = Reader::from_str(xml);
         let mut path: Vec<String> = Vec::new();
+        let mut has_root = false;
         let mut includes: Vec<Include> = Vec::new();
         let mut property = Property::default();
+        let (mut line, mut counted) = (1, 0);
         loop {
-            let at = reader.buffer_position();
-            let broken =
-                |why: &dyn fmt::Display| Error::invalid_config(format!("{source}: byte {at}: {why}"));
+            let at = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
+            let passed = xml.as_bytes().get(counted..at).unwrap_or_default();
+            line += passed.iter().filter(|byte| **byte == b'\n').count();
+            counted = at;
+            let place = format!("{source}:{line}");
+            let broken = |why: &dyn fmt::Display| Error::invalid_config(format!("{place}: {why}"));
             let text: String = match reader.read_event().map_err(|error| broken(&error))? {
-                Event::Eof if path.is_empty() => return Ok(()),
-                Event::Eof => {
+                Event::Eof if !path.is_empty() => {
                     return Err(broken(&format_args!("<{}> is never closed", path.join("><"))));
                 }
+                Event::Eof if has_root => return Ok(()),
+                Event::Eof => return Err(broken(&format_args!("there is no <{ROOT}>"))),
                 Event::Start(tag) => {
-                    path.push(local_name(&tag));
+                    let name = local_name(&tag);
+                    check_root(&name, &path, &mut has_root).map_err(|why| broken(&why))?;
+                    path.push(name);
                     if path.len() > MAX_LEVELS {
                         return Err(broken(&"too many levels"));
                     }
@@ -129,13 +163,20 @@ impl Properties {
                     continue;
                 }
                 Event::Empty(tag) => {
+                    check_root(&local_name(&tag), &path, &mut has_root).map_err(|why| broken(&why))?;
                     self.begin(&tag, &mut property, &mut includes, source)?;
-                    self.end(&local_name(&tag), &mut property, &mut includes)?;
+                    self.end(&local_name(&tag), &mut property, &mut includes, &place)?;
                     continue;
                 }
                 Event::End(_) => {
                     let name = path.pop().unwrap_or_default();
-                    self.end(&name, &mut property, &mut includes)?;
+                    self.end(&name, &mut property, &mut includes, &place)?;
+                    continue;
+                }
+                Event::Decl(declaration) => {
+                    if let Some(Ok(encoding)) = declaration.encoding() {
+                        check_encoding(&encoding, xml).map_err(|why| broken(&why))?;
+                    }
                     continue;
                 }
                 Event::Text(text) => text.xml10_content().into_owned(),
@@ -151,8 +192,11 @@ impl Properties {
                 _ => continue,
             };
             match path.last().map(String::as_str) {
+                None if !text.trim().is_empty() => {
+                    return Err(broken(&format_args!("text outside of <{ROOT}>")));
+                }
                 Some("name") => property.name.push_str(&text),
-                Some("value") => property.value.push_str(&text),
+                Some("value") => property.value.get_or_insert_default().push_str(&text),
                 Some("final") => property.is_final.push_str(&text),
                 _ => {}
             }
@@ -177,13 +221,16 @@ impl Properties {
             let value = value.map_err(|error| refuse(&error))?.into_owned();
             match (&*element, attribute.key.into_inner()) {
                 ("property", "name") => property.name = value,
-                ("property", "value") => property.value = value,
+                ("property", "value") => property.value = Some(value),
                 ("property", "final") => property.is_final = value,
                 ("include", "href") => href = Some(value),
                 _ => {}
             }
         }
         match (&*element, includes.last_mut()) {
+            ("name", _) => property.name.clear(),
+            ("value", _) => property.value = Some(String::new()),
+            ("final", _) => property.is_final.clear(),
             ("fallback", Some(include)) => include.has_fallback = true,
             ("include", _) => {
                 let failure = match href.filter(|_| !is_passed_over(includes)) {
@@ -202,7 +249,13 @@ impl Properties {
 
     /// Ends an element. Adds a complete property, and fails for a failed include without a
     /// fallback.
-    fn end(&mut self, element: &str, property: &mut Property, includes: &mut Vec<Include>) -> Result<()> {
+    fn end(
+        &mut self,
+        element: &str,
+        property: &mut Property,
+        includes: &mut Vec<Include>,
+        place: &str,
+    ) -> Result<()> {
         match element {
             "property" => {
                 let Property {
@@ -211,8 +264,10 @@ impl Properties {
                     is_final,
                 } = std::mem::take(property);
                 let name = name.trim();
+                let Some(value) = value else { return Ok(()) };
                 if !is_passed_over(includes) && !self.finals.contains(name) {
-                    self.values.insert(name.to_owned(), value);
+                    let place = place.to_owned();
+                    self.values.insert(name.to_owned(), Stated { value, place });
                     if is_final.trim() == "true" {
                         self.finals.insert(name.to_owned());
                     }
@@ -262,6 +317,31 @@ impl Properties {
             Err(error) => return Ok(Some(refuse(&error))),
         }
         self.read(&path, source.depth + 1).map(|()| None)
+    }
+}
+
+/// Refuses an element outside of the root, and another root than that of Hadoop's files. Java takes the
+/// properties under any root, and those of a file without a root are the defaults: another cluster.
+fn check_root(name: &str, path: &[String], has_root: &mut bool) -> Result<(), String> {
+    match path.is_empty() {
+        false => Ok(()),
+        true if *has_root => Err(format!("<{name}> after the end of <{ROOT}>")),
+        true if name != ROOT => Err(format!("<{name}> in place of <{ROOT}>")),
+        true => {
+            *has_root = true;
+            Ok(())
+        }
+    }
+}
+
+/// Refuses a text whose declared encoding gives its bytes another meaning.
+fn check_encoding(encoding: &str, xml: &str) -> Result<(), String> {
+    let same = ["utf-8", "utf8", "us-ascii"]
+        .iter()
+        .any(|same| encoding.eq_ignore_ascii_case(same));
+    match same || xml.is_ascii() {
+        true => Ok(()),
+        false => Err(format!("it is declared as {encoding}; only UTF-8 is read here")),
     }
 }
 
@@ -317,7 +397,8 @@ mod tests {
         }
         let mut properties = Properties::default();
         properties.add_file(&folder.path().join("main.xml"))?;
-        Ok(properties.values)
+        let values = properties.values.into_iter();
+        Ok(values.map(|(name, stated)| (name, stated.value)).collect())
     }
 
     #[test]
@@ -367,7 +448,7 @@ mod tests {
         let error = read(&include("main.xml"), &[]).unwrap_err().to_string();
         assert!(error.contains("8 deep"), "{error}");
         let error = read(&include("b.xml"), &[("b.xml", "<property>")]).unwrap_err();
-        assert!(error.to_string().contains("b.xml: byte"), "{error}");
+        assert!(error.to_string().contains("b.xml:1: "), "{error}");
         let many = format!("<!--{}-->", "x".repeat(1 << 20));
         let error = read(&include("b.xml").repeat(5), &[("b.xml", &many)]).unwrap_err();
         assert!(error.to_string().contains("is the limit"), "{error}");
@@ -383,7 +464,7 @@ mod tests {
         let mut properties = Properties::default();
         properties.add_text(&file(&xml)).unwrap();
         properties.add_text(&file(&property("b", "3"))).unwrap();
-        let values = ["a", "b", "c"].map(|name| &*properties.values[name]);
+        let values = ["a", "b", "c"].map(|name| properties.value(name).unwrap());
         assert_eq!(values, ["2", "1", "1 < 2"]);
     }
 }

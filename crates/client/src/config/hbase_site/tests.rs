@@ -77,7 +77,7 @@ fn finds_the_quorum_by_default_and_prefers_the_clients_own() {
 
 #[rstest]
 #[case("<configuration><property>", "never closed")]
-#[case("<configuration></wrong>", "byte")]
+#[case("<configuration>\n</wrong>", "hbase-site.xml:2: ")]
 #[case(
     "<configuration><property><name>a</name><value>&who;</value></property></configuration>",
     "&who;"
