@@ -149,6 +149,16 @@ fn a_table_whose_commits_can_be_lost() {
 }
 
 #[test]
+fn a_table_that_takes_no_writes() {
+    let read_only = |table: TableDescriptor| whole(table).with_attribute("READONLY", "TRUE");
+    let table = TestTable::odd("read_only", read_only, &[]);
+    let (names, objects) = findings(&table, 1);
+    assert_eq!(names, named(&[("broken", "read-only")]));
+    fix(&objects[0]);
+    assert_eq!(findings(&table, 0).0, []);
+}
+
+#[test]
 fn a_disabled_table() {
     let table = TestTable::odd("disabled", whole, &[]);
     with_admin(async |admin| admin.disable_table(&table.name()).await.unwrap());

@@ -286,12 +286,16 @@ impl Application<'_> {
     }
 
     /// Whether a finding fails the application. A file specifies the purpose of a table, so all
-    /// problems count except disabled splits and merges; for a descriptor, only new cuts of
-    /// partitions count.
+    /// problems count except disabled splits and merges, and a table that is to be read only; for a descriptor,
+    /// only new cuts of partitions count.
     fn answers_for(&self, finding: &Finding) -> bool {
         let wanted_so = [Name::SplitsDisabled, Name::MergesDisabled];
         match &self.plan.goal {
-            Goal::File(_) => !wanted_so.iter().any(|name| name.text() == finding.finding),
+            Goal::File(file) => {
+                let read_only = file.stated.attribute("READONLY").is_some();
+                let is_wanted = |name: &Name| name.text() == finding.finding;
+                !wanted_so.iter().any(is_wanted) && !(read_only && is_wanted(&Name::ReadOnly))
+            }
             Goal::Descriptor | Goal::Alteration(_) => {
                 let before = self.plan.found.iter();
                 let mut before = before.flat_map(|found| of_descriptor(&found.descriptor, &found.regions));

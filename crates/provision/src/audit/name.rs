@@ -43,6 +43,7 @@ names! {
     NewVersionBehavior "new-version-behavior"
     OlderVersionsKept "older-versions-kept"
     PartitionGiant "partition-giant"
+    ReadOnly "read-only"
     RecordFamilyMissing "record-family-missing"
     RecordsUnusable "records-unusable"
     RegionHot "region-hot"

@@ -11,6 +11,7 @@ pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
     let mut findings: Vec<_> = feature_unknown(descriptor).into_iter().collect();
     findings.extend(switched_off(descriptor, "SPLIT_ENABLED", "splits"));
     findings.extend(switched_off(descriptor, "MERGE_ENABLED", "merges"));
+    findings.extend(read_only(descriptor));
     findings.extend(weak_durability(descriptor));
     findings.extend(record_family_missing(descriptor));
     findings.extend(records_unusable(descriptor));
@@ -37,6 +38,23 @@ pub(super) fn feature_unknown(descriptor: &TableDescriptor) -> Option<Finding> {
         command,
         "shows what it requires; a newer release of this toolkit knows it",
     ))
+}
+
+/// Returns a finding for a table that takes no writes.
+pub(super) fn read_only(descriptor: &TableDescriptor) -> Option<Finding> {
+    let read_only = descriptor.attribute("READONLY")?.eq_ignore_ascii_case("true");
+    read_only.then(|| {
+        Finding::broken(
+            Name::ReadOnly,
+            "the table's READONLY is true",
+            "every write is refused: transactions, locks and latches too",
+        )
+        .of_table(&descriptor.name)
+        .fixed_by(
+            command::alter(&descriptor.name, &["--attribute", "READONLY=false"]),
+            "unless the table is to be read only",
+        )
+    })
 }
 
 fn switched_off(descriptor: &TableDescriptor, attribute: &str, what: &'static str) -> Option<Finding> {

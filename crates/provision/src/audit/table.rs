@@ -155,11 +155,13 @@ pub(crate) fn of_descriptor(descriptor: &TableDescriptor, regions: &[TableRegion
         Purpose::Locks => {
             let mut findings = lock_table::findings(descriptor, regions);
             findings.extend(settings::feature_unknown(descriptor));
+            findings.extend(settings::read_only(descriptor));
             findings
         }
         Purpose::Latches => {
             let mut findings = latch_table::findings(descriptor);
             findings.extend(settings::feature_unknown(descriptor));
+            findings.extend(settings::read_only(descriptor));
             findings
         }
         Purpose::Transactions => {
