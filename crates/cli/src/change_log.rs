@@ -1,4 +1,4 @@
-//! The file that says who changed what in the cluster: `--change-log`.
+//! The audit log of administrative changes: `--change-log`.
 //!
 //! Each change of the administration is a line of JSON before it is sent, and another one with the same
 //! `id` when it has ended. A line without the other one is a change whose outcome this process did not

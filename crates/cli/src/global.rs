@@ -36,9 +36,9 @@ pub(crate) struct Options {
     /// [default: 60s]
     #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) timeout: Option<Ranged<Duration>>,
-    /// Append who changes what in the cluster to this file, as lines of JSON, before and after each change of
-    /// tables, regions, namespaces, snapshots, permissions, quotas, peers and switches [env:
-    /// HBASE_TXN_CHANGE_LOG]
+    /// Append each change of tables, regions, namespaces, snapshots, permissions, quotas, peers and switches
+    /// to this file, as lines of JSON with user and command; a change that can't be logged is not made
+    /// [env: HBASE_TXN_CHANGE_LOG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) change_log: Option<PathBuf>,
     /// Filter of the log on stderr, such as `debug` or `hbase_client::cluster=trace` [env:
@@ -56,7 +56,7 @@ pub(crate) struct Global {
     pub(crate) output: Format,
     /// The limit of the command's calls, if specified.
     pub(crate) timeout: Option<Duration>,
-    /// The file that says who changed what.
+    /// The file for the log of changes.
     pub(crate) change_log: Option<PathBuf>,
     pub(crate) log: Option<LogFilter>,
     /// The other settings of the cluster. Empty without a profile.

@@ -3,7 +3,7 @@
 //!
 //! It uses only the public API of the libraries. `args` has the whole command line, `global` the
 //! options of all commands, `profile` their values in the environment and in the user's file, and
-//! `values` the values of options. `cluster` chooses the cluster, and `change_log` records what is changed in it.
+//! `values` the values of options. `cluster` chooses the cluster, and `change_log` logs its changes.
 //! `cmd` has a file for each command. `hints` adds commands to errors. `output` is the only way to
 //! stdout, and `style` colours text for people.
 

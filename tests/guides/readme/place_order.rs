@@ -2,7 +2,8 @@ use hbase_txn::{Condition, Connection, Delete, Increment, Outcome, PartitionedTa
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+    let uri = std::env::var("HBASE_TXN_CONNECT").expect("HBASE_TXN_CONNECT is the URI of the cluster");
+    let connection = Connection::connect(&uri).await?;
     place_order(&connection).await?;
     connection.close().await;
     Ok(())

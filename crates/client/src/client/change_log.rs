@@ -1,4 +1,4 @@
-//! A log of what an administration changes.
+//! The audit log of administrative changes.
 
 use std::{fmt, io, sync::Arc};
 
@@ -6,12 +6,11 @@ use prost::Message;
 
 use crate::{error::Error, model::TableDescriptor};
 
-/// A log of the changes that the [administration](super::Admin) of a connection makes: who must be able to
-/// say later what was changed, and when.
+/// An audit log of the changes that the [administration](super::Admin) of a connection makes.
 ///
-/// It is told of each call to the master that changes something, whatever part of this workspace
-/// makes it. It is not told of what region servers or system tables are asked for: flushes,
-/// compactions, visibility labels, and rows.
+/// It receives each call to the master that changes the cluster, also those of the other crates of this
+/// workspace. It does not receive calls to region servers and changes of rows: flushes, compactions,
+/// visibility labels.
 ///
 /// # Example
 ///

@@ -95,8 +95,8 @@ pub(super) struct Found {
 }
 
 impl Plan {
-    /// The attribute of a table that says who has changed it last, set by [`sign`](Self::sign). Plans and
-    /// exported files disregard it.
+    /// The attribute with the signature of a table's last change, set by [`sign`](Self::sign). Plans and exported
+    /// files disregard it.
     pub const LAST_CHANGE: &str = "hbase-txn.last-change";
 
     /// Reads the cluster and plans the changes that give the table the form described by the file.
@@ -255,9 +255,9 @@ impl Plan {
         self
     }
 
-    /// Has the application, if it creates or changes the table, set this text as the table's attribute
-    /// [`LAST_CHANGE`](Self::LAST_CHANGE): who changes it, and when. An application without a signature removes
-    /// that of an earlier one, because it is not the last change any more.
+    /// Sets a signature, such as time and user. An application that creates or changes the table stores it as the
+    /// table's attribute [`LAST_CHANGE`](Self::LAST_CHANGE); one without a signature removes an earlier one, which
+    /// is not of the last change any more.
     #[must_use]
     pub fn sign(mut self, signature: impl Into<String>) -> Self {
         self.signature = Some(signature.into());

@@ -30,8 +30,8 @@ pub(super) async fn refuse_if_switched_off(admin: &Admin, descriptor: &TableDesc
     Ok(())
 }
 
-/// Waits for the regions of the table that are in transition now. One that stays so is stuck, and its
-/// table is no table to repair.
+/// Waits for the regions of the table that are in transition now. Returns an error if one of them stays in
+/// transition until the deadline.
 pub(super) async fn await_transitions(admin: &Admin, table: &TableName, deadline: Instant) -> Result<()> {
     let mut pauses = Pauses::growing(FIRST_PAUSE, MAX_PAUSE);
     // The names of those that were in transition each time.
