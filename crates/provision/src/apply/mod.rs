@@ -289,12 +289,13 @@ impl Application<'_> {
     /// problems count except disabled splits and merges, and a table that is to be read only; for a descriptor,
     /// only new cuts of partitions count.
     fn answers_for(&self, finding: &Finding) -> bool {
-        let wanted_so = [Name::SplitsDisabled, Name::MergesDisabled];
         match &self.plan.goal {
             Goal::File(file) => {
-                let read_only = file.stated.attribute("READONLY").is_some();
-                let is_wanted = |name: &Name| name.text() == finding.finding;
-                !wanted_so.iter().any(is_wanted) && !(read_only && is_wanted(&Name::ReadOnly))
+                let read_only = file.stated.attribute("READONLY").map(|_| Name::ReadOnly);
+                let switches = [Name::SplitsDisabled, Name::MergesDisabled].into_iter();
+                !switches
+                    .chain(read_only)
+                    .any(|name| name.text() == finding.finding)
             }
             Goal::Descriptor | Goal::Alteration(_) => {
                 let before = self.plan.found.iter();
