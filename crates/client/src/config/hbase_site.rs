@@ -453,7 +453,7 @@ fn with_chroot(quorum: &str) -> Result<(String, &str)> {
 }
 
 /// Returns the default of a property that values of others refer to (`${hbase.rpc.timeout}`), as in
-/// `hbase-default.xml` of all four releases.
+/// `hbase-default.xml` of 2.6.
 fn default_of(key: &str) -> Option<&'static str> {
     let found = DEFAULTS.iter().find(|(name, _)| *name == key);
     found.map(|(_, value)| *value)
