@@ -323,15 +323,17 @@ impl Properties {
 /// Refuses an element outside of the root, and another root than that of Hadoop's files. Java takes the
 /// properties under any root, and those of a file without a root are the defaults: another cluster.
 fn check_root(name: &str, path: &[String], has_root: &mut bool) -> Result<(), String> {
-    match path.is_empty() {
-        false => Ok(()),
-        true if *has_root => Err(format!("<{name}> after the end of <{ROOT}>")),
-        true if name != ROOT => Err(format!("<{name}> in place of <{ROOT}>")),
-        true => {
-            *has_root = true;
-            Ok(())
-        }
+    if !path.is_empty() {
+        return Ok(());
     }
+    if *has_root {
+        return Err(format!("<{name}> after the end of <{ROOT}>"));
+    }
+    if name != ROOT {
+        return Err(format!("<{name}> in place of <{ROOT}>"));
+    }
+    *has_root = true;
+    Ok(())
 }
 
 /// Refuses a text whose declared encoding gives its bytes another meaning.
@@ -339,10 +341,10 @@ fn check_encoding(encoding: &str, xml: &str) -> Result<(), String> {
     let same = ["utf-8", "utf8", "us-ascii"]
         .iter()
         .any(|same| encoding.eq_ignore_ascii_case(same));
-    match same || xml.is_ascii() {
-        true => Ok(()),
-        false => Err(format!("it is declared as {encoding}; only UTF-8 is read here")),
+    if same || xml.is_ascii() {
+        return Ok(());
     }
+    Err(format!("it is declared as {encoding}; only UTF-8 is read here"))
 }
 
 /// Whether the current element is in the fallback of an include that has not failed.

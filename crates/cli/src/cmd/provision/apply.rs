@@ -47,16 +47,20 @@ impl Apply {
         let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
-        let plans = match self.sign {
-            true => signed(plans, &connection).await?,
-            false => plans,
-        };
+        let plans = signed(plans, self.sign, &connection).await?;
         apply(global, &connection, plans).await
     }
 }
 
-/// Signs plans with the time, the user and the host.
-pub(in crate::cmd) async fn signed(plans: Vec<Plan>, connection: &Connection) -> Result<Vec<Plan>, Failure> {
+/// Signs plans with the time, the user and the host, if `sign` is set.
+pub(in crate::cmd) async fn signed(
+    plans: Vec<Plan>,
+    sign: bool,
+    connection: &Connection,
+) -> Result<Vec<Plan>, Failure> {
+    if !sign {
+        return Ok(plans);
+    }
     let signature = change_log::signature(connection).await?;
     Ok(plans.into_iter().map(|plan| plan.sign(&signature)).collect())
 }

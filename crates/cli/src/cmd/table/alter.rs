@@ -74,10 +74,7 @@ impl Alter {
         let connection = global.connect().await?;
         let plan = Plan::read_alteration(&connection, &self.name, &alteration).await?;
         let plan = self.allow_data_loss.iter().fold(plan, Plan::allow_data_loss);
-        let plans = match self.sign {
-            true => provision::signed(vec![plan], &connection).await?,
-            false => vec![plan],
-        };
+        let plans = provision::signed(vec![plan], self.sign, &connection).await?;
         provision::apply(global, &connection, plans).await
     }
 
