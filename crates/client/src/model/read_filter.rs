@@ -2,6 +2,7 @@
 
 mod check;
 mod column;
+mod parse;
 
 use std::{
     collections::BTreeSet,
@@ -25,6 +26,8 @@ pub use self::column::{DependentColumnFilter, SingleColumnValueFilter};
 /// failure. A filter that counts or ends the scan starts from the beginning each time, and it may end
 /// only the part of the scan in that region. [`Scan::limit`](super::Scan::limit) and
 /// [`Scan::stop_row`](super::Scan::stop_row) apply to the whole scan.
+///
+/// Filters are also parsed from HBase's filter language, which its shell accepts.
 ///
 /// A filter consists of at most 256 filters, nested 16 deep. Each of them has at most 16,384 ranges,
 /// prefixes or timestamps.
