@@ -14,8 +14,14 @@ use crate::{
 /// The status of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterInfo {
+    /// The unique id that the cluster got when it was created.
+    pub cluster_id: String,
     /// The version of HBase on the master.
     pub version: String,
+    /// The active master.
+    pub master: Option<ServerName>,
+    /// Masters that take over if the active one stops.
+    pub backup_masters: Vec<ServerName>,
     /// The region servers that are up.
     pub live_servers: Vec<ServerName>,
     /// Region servers that have stopped since the master started.
@@ -67,7 +73,7 @@ pub struct RegionLoad {
 }
 
 impl Admin {
-    /// Returns HBase's version, the live and dead servers, and the regions in transition.
+    /// Returns the cluster's id, HBase's version, masters, live and dead servers, and the regions in transition.
     ///
     /// # Errors
     ///
@@ -75,13 +81,19 @@ impl Admin {
     pub async fn cluster_info(&self) -> Result<ClusterInfo> {
         let status = self
             .status(&[
+                pb::ClusterStatusOption::ClusterId,
                 pb::ClusterStatusOption::HbaseVersion,
+                pb::ClusterStatusOption::Master,
+                pb::ClusterStatusOption::BackupMasters,
                 pb::ClusterStatusOption::ServersName,
                 pb::ClusterStatusOption::DeadServers,
                 pb::ClusterStatusOption::RegionsInTransition,
             ])
             .await?;
         Ok(ClusterInfo {
+            cluster_id: status.cluster_id.map(|id| id.cluster_id).unwrap_or_default(),
+            master: servers(status.master.as_slice())?.pop(),
+            backup_masters: servers(&status.backup_masters)?,
             live_servers: servers(&status.servers_name)?,
             dead_servers: servers(&status.dead_servers)?,
             regions_in_transition: status

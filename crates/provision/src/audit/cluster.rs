@@ -204,7 +204,10 @@ mod tests {
         let now = SystemTime::now();
         Cluster {
             info: ClusterInfo {
+                cluster_id: String::new(),
                 version: version.to_owned(),
+                master: None,
+                backup_masters: Vec::new(),
                 live_servers: Vec::new(),
                 dead_servers: Vec::new(),
                 regions_in_transition: Vec::new(),
