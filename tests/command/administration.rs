@@ -45,8 +45,8 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     let table = TestTable::new("snapshot");
     let name = unique_name("snapshot");
     three_rows(&table.0);
-    run(&["snapshot", "take", &name, &table.0, "--ttl", "1h"]).done();
-    run(&["snapshot", "take", &name, &table.0]).refused(1, &[&name, "use another name"]);
+    run(&["snapshot", "take", &table.0, &name, "--ttl", "1h"]).done();
+    run(&["snapshot", "take", &table.0, &name]).refused(3, &[&name, "use another name"]);
     let of_others = run(&["snapshot", "list", "--table", "none", "--output", "json"]);
     assert_eq!(of_others.done(), "");
     let all = run(&["snapshot", "list", "--table", &table.0, "--output", "json"]).objects();
@@ -84,7 +84,7 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
     let tracked = ["--with-permissions", "--store-file-tracker", "FILE"];
     run(&[&["snapshot", "clone", &name, &copy], &tracked[..]].concat()).done();
     assert_eq!(rows(&copy), 3);
-    run(&["snapshot", "clone", &name, &copy]).refused(1, &["the table exists", &copy]);
+    run(&["snapshot", "clone", &name, &copy]).refused(3, &["the table exists", &copy]);
     run(&["table", "drop", &copy, "--yes"]).done();
     run(&["snapshot", "delete", &name]).refused(1, &["is unchanged", "add --yes"]);
     run(&["snapshot", "delete", &name, "--yes"]).done();

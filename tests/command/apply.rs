@@ -169,7 +169,7 @@ fn without_the_endpoint_increments_and_appends_are_answered() {
     let answer = run_with_input(&apply, input);
     assert_eq!(answer.code, 1, "{answer:?}");
     let lines: Vec<_> = answer.stdout.lines().collect();
-    let results = r#""results":[{"row":"xxx1","family":"f","qualifier":"n","value":"\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02"},{"row":"xxx2","family":"f","qualifier":"log","value":"a"}]"#;
+    let results = r#""results":[{"row":"xxx1","family":"f","qualifier":"n","value":258,"value_type":"toLong"},{"row":"xxx2","family":"f","qualifier":"log","value":"a"}]"#;
     assert_eq!(
         lines[0],
         format!(r#"{{"line":1,"prefix":"xxx","outcome":"committed","rows":3,{results}}}"#)
@@ -179,7 +179,7 @@ fn without_the_endpoint_increments_and_appends_are_answered() {
         "{answer:?}"
     );
     let people = run_with_input(&apply[..4], input.lines().next().unwrap()).done();
-    let expected = "line 1: partition xxx, 3 rows, committed; xxx1 f:n is \\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x04; \
+    let expected = "line 1: partition xxx, 3 rows, committed; xxx1 f:n is 516; \
                     xxx2 f:log is aa\n";
     assert_eq!(people, expected);
 }

@@ -83,7 +83,7 @@ fn stopped_export_is_continued(#[case] signal: Signal, #[case] regions: &str) {
     let stopped = answer(child);
     drop(held);
     if signal == Signal::INT {
-        stopped.refused(1, &["the export stopped after", "with --resume", "interrupted"]);
+        stopped.refused(130, &["the export stopped after", "with --resume", "interrupted"]);
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "old");
 
@@ -112,5 +112,5 @@ fn options_that_can_not_be_continued_are_refused() {
     ] {
         run(&[&["export", "absent"], options].concat()).refused(2, &[why]);
     }
-    run(&["export", "absent", "--regions-at-once", "65"]).refused(1, &["out of range: 1 to 64"]);
+    run(&["export", "absent", "--regions-at-once", "65"]).refused(2, &["out of range: 1 to 64"]);
 }

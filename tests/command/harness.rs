@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fmt::Display,
+    fs,
     future::Future,
     io::Write,
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -17,6 +18,7 @@ use std::{
 };
 
 use hbase_txn::{Admin, Connection, TableDescriptor, TableName};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::support;
@@ -213,4 +215,22 @@ pub(crate) fn with_admin<T, F: Future<Output = T>>(work: impl FnOnce(Admin) -> F
         let connection = Connection::connect(uri()).await.unwrap();
         work(connection.admin()).await
     })
+}
+
+/// Waits until a process has a handler for a signal.
+pub(crate) fn until_caught(pid: Pid, signal: Signal) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let path = format!("/proc/{}/status", pid.as_raw_nonzero());
+    let is_caught = || {
+        let status = fs::read_to_string(&path).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+        Some(mask & (1 << (signal.as_raw() - 1)) != 0)
+    };
+    while is_caught() != Some(true) {
+        assert!(
+            Instant::now() < deadline,
+            "process {path} has no handler for {signal:?}"
+        );
+    }
 }

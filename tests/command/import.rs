@@ -342,7 +342,7 @@ fn missing_file_or_table_leaves_no_checkpoint() {
     let input = Input::new("rows.json", lines(10));
     let absent = unique_name("absent");
     let answer = run(&["import", &absent, &input.path()]);
-    answer.refused(1, &["run hbase-txn table create", "stopped behind line 0"]);
+    answer.refused(1, &["run hbase-txn table list", "stopped behind line 0"]);
     assert!(!input.beside("checkpoint").exists() && !input.beside("rejects").exists());
     let missing = input.beside("missing.json");
     let missing = missing.to_str().unwrap();
@@ -457,7 +457,7 @@ fn interrupted_import_is_resumed(#[case] twice: bool) {
         held.forwarder.hold(false);
     }
     let stopped = answer(child);
-    assert_eq!(stopped.code, 1, "{stopped:?}");
+    assert_eq!(stopped.code, 130, "{stopped:?}");
     assert_eq!(complaint(&mut stderr), "hbase-txn: interrupted\n");
     let next = complaint(&mut stderr);
     assert!(

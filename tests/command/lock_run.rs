@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::{
-    harness::{Answer, TestTable, answer, command, run_with_input, uri, with_default_signals},
+    harness::{Answer, TestTable, answer, command, run_with_input, until_caught, uri, with_default_signals},
     locks::{arguments, lock, lock_table, show, told, until},
     support::{forwarder::Forwarder, standalone},
 };
@@ -109,7 +109,7 @@ fn signalled_waiter_leaves_the_queue_before_it_exits(#[values(Signal::TERM, Sign
     within("a waiter", || (waiting(&table) == 1).then_some(()));
     waiter.signal(signal);
     let ended = waiter.end();
-    assert_eq!((ended.code, &*ended.stdout), (1, ""));
+    assert_eq!((ended.code, &*ended.stdout), (130, ""));
     // A ticket that is left would be there for three seconds.
     assert_eq!(waiting(&table), 0);
     holder.signal(Signal::TERM);
@@ -432,16 +432,11 @@ fn a_signal_ends_the_wait_for_a_lock() {
         let pid = Pid::from_child(&waiting);
         // Signal handlers are installed before the first call. That of USR2 is the last: the one of TERM
         // has a listener by then.
-        within("listening to signals", || {
-            let status = fs::read_to_string(format!("/proc/{}/status", waiting.id())).ok()?;
-            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-            let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
-            (mask & (1 << (Signal::USR2.as_raw() - 1)) != 0).then_some(())
-        });
+        until_caught(pid, Signal::USR2);
         assert!(test_kill_process(pid).is_ok());
         kill_process(pid, Signal::TERM).unwrap();
         let end = answer(waiting);
-        end.refused(1, &["interrupted"]);
+        end.refused(130, &["interrupted"]);
         assert!(
             end.stdout.is_empty() && end.took < Duration::from_secs(10),
             "{end:?}"

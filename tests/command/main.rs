@@ -32,8 +32,10 @@ mod quotas;
 mod records;
 mod rows;
 mod skew;
+mod status;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
 mod transfers;
+mod values;
 mod watching;

@@ -7,12 +7,15 @@ use crate::harness::{answer, run_alone, with_default_signals};
 #[test]
 fn shells_get_completions() {
     for (shell, part) in [
-        ("bash", "complete -F"),
+        ("bash", "-F _clap_complete_hbase_txn hbase-txn"),
         ("zsh", "#compdef hbase-txn"),
-        ("fish", "complete -c hbase-txn"),
+        ("fish", "--command hbase-txn"),
     ] {
         let text = run_alone(&["completions", shell]).done();
-        assert!(text.contains(part) && text.contains("snapshot"), "{shell}");
+        assert!(
+            text.contains(part) && text.contains("HBASE_TXN_COMPLETE"),
+            "{shell}: {text}"
+        );
     }
     run_alone(&["completions", "tcsh"]).refused(2, &["tcsh"]);
 }
@@ -58,10 +61,10 @@ fn documented_installation_puts_completions_and_pages_in_their_places() {
     for (file, part) in [
         (
             ".local/share/bash-completion/completions/hbase-txn",
-            "complete -F",
+            "-F _clap_complete_hbase_txn hbase-txn",
         ),
         (".local/share/zsh/site-functions/_hbase-txn", "#compdef hbase-txn"),
-        (".config/fish/completions/hbase-txn.fish", "complete -c hbase-txn"),
+        (".config/fish/completions/hbase-txn.fish", "--command hbase-txn"),
         (".local/share/man/man1/hbase-txn-lock-watch.1", "renewals"),
     ] {
         let text = fs::read_to_string(home.path().join(file)).unwrap();

@@ -129,7 +129,7 @@ fn mistakes_in_profiles_and_variables_are_named() {
     }
     empty
         .run(&get, &[("HBASE_TXN_TIMEOUT", "-1s")])
-        .refused(1, &["HBASE_TXN_TIMEOUT -1s is out of range"]);
+        .refused(2, &["HBASE_TXN_TIMEOUT -1s is out of range"]);
     // A shell gets its completions anyway.
     let completions = ["completions", "bash"];
     assert_eq!(home.run(&completions, &[("HBASE_TXN_PROFILE", "p")]).code, 0);

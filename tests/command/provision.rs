@@ -442,7 +442,7 @@ fn export_notes_what_a_new_table_has_in_another_form() {
 #[test]
 fn settings_that_no_file_states_are_refused() {
     let export = |table: &str| run(&["provision", "export", table]);
-    export(&unique_name("absent")).refused(1, &["no such table", "hbase-txn table create"]);
+    export(&unique_name("absent")).refused(1, &["no such table", "hbase-txn table list"]);
     let family = || hbase_txn::FamilyDescriptor::new("f");
     let without_rule = TestTable::odd("exported_plain", |table| table.with_family(family()), &[]);
     export(&without_rule.0).refused(1, &["exporting the table", &without_rule.0, "no [partition]"]);

@@ -58,10 +58,10 @@ fn assertion_names_all_failed_conditions() {
     run(&["put", &table.0, "xxx1", "f:q=m"]).done();
     let nothing = json!({"conditions": [condition("", "xxx1", "present", None)]});
     let conditions = [
-        condition("holds", "xxx1", "eq", Some("m")),
-        condition("smaller", "xxx1", "lt", Some("m")),
+        condition("holds", "xxx1", "equal", Some("m")),
+        condition("smaller", "xxx1", "less", Some("m")),
         condition("there", "xxx2", "present", None),
-        condition("other", "xxx2", "ne", Some("m")),
+        condition("other", "xxx2", "not_equal", Some("m")),
     ];
     let failing = json!({"prefix": "xxx", "conditions": conditions});
     let done = answered(&apply(&table, &nothing.to_string()), 0);
@@ -88,18 +88,18 @@ fn assertion_names_all_failed_conditions() {
 #[case("absent", None, "m", false)]
 #[case("present", None, "", false)]
 #[case("present", None, "m", true)]
-#[case("eq", Some("m"), "m", true)]
-#[case("eq", Some("m"), "z", false)]
-#[case("ne", Some("m"), "m", false)]
-#[case("ne", Some("m"), "", true)]
-#[case("lt", Some("m"), "a", true)]
-#[case("lt", Some("m"), "m", false)]
-#[case("le", Some("m"), "m", true)]
-#[case("le", Some("m"), "z", false)]
-#[case("gt", Some("m"), "z", true)]
-#[case("gt", Some("m"), "", false)]
-#[case("ge", Some("m"), "m", true)]
-#[case("ge", Some("m"), "a", false)]
+#[case("equal", Some("m"), "m", true)]
+#[case("equal", Some("m"), "z", false)]
+#[case("not_equal", Some("m"), "m", false)]
+#[case("not_equal", Some("m"), "", true)]
+#[case("less", Some("m"), "a", true)]
+#[case("less", Some("m"), "m", false)]
+#[case("less_or_equal", Some("m"), "m", true)]
+#[case("less_or_equal", Some("m"), "z", false)]
+#[case("greater", Some("m"), "z", true)]
+#[case("greater", Some("m"), "", false)]
+#[case("greater_or_equal", Some("m"), "m", true)]
+#[case("greater_or_equal", Some("m"), "a", false)]
 fn the_stored_value_stands_left_of_the_operator(
     #[case] op: &str,
     #[case] value: Option<&str>,
@@ -120,7 +120,7 @@ fn conditions_over_two_partitions_are_refused() {
     let lines = [
         json!({"id": "1", "mutations": [put("xxx1", "v"), put("yyy1", "v")]}),
         json!({"conditions": [condition("", "yyy1", "absent", None)], "mutations": [put("xxx1", "v")]}),
-        json!({"conditions": [condition("", "xxx2", "eq", Some(""))], "mutations": [put("xxx1", "v")]}),
+        json!({"conditions": [condition("", "xxx2", "equal", Some(""))], "mutations": [put("xxx1", "v")]}),
         json!({"conditions": [elsewhere]}),
         // Too short to share a partition with a record.
         json!({"id": "1", "mutations": [put("xx", "v")]}),

@@ -150,7 +150,6 @@ fn versions_and_ttl() {
 #[case(&["put", "TABLE", "r", "x:q=v"], &["x", "NoSuchColumnFamily"])]
 #[case(&["put", "TABLE", "r", "f:q=v", "--ttl", "0s"], &["whole millisecond"])]
 #[case(&["put", "TABLE", "r", "f:q=v", "--timestamp", "9223372036854775807"], &["out of range"])]
-#[case(&["put", "TABLE", "r", "f:q=v", "--timestamp", "99999999999999999999999"], &["out of range"])]
 #[case(&["delete", "TABLE", "r", "x"], &["x", "NoSuchColumnFamily"])]
 fn a_value_out_of_range_fails(#[case] line: &[&str], #[case] why: &[&str]) {
     let table = TestTable::new("range");
@@ -191,13 +190,19 @@ fn counters_and_values_grow_and_are_printed() {
     let table = TestTable::new("counters");
     let value = |arguments: &[&str]| {
         let rows = run(&[arguments, &["--output", "json"]].concat()).objects();
-        rows[0]["cells"][0]["value"].as_str().unwrap().to_owned()
+        rows[0]["cells"][0]["value"].clone()
     };
-    let number = |last: u8| format!(r"\x00\x00\x00\x00\x00\x00\x00\x{last:02X}");
-    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=5"]), number(5));
-    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=-2"]), number(3));
+    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=5"]), 5);
+    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=-2"]), 3);
     assert_eq!(value(&["append", &table.0, "aaa1", "f:log=a;"]), "a;");
     assert_eq!(value(&["append", &table.0, "aaa1", "f:log=b;"]), "a;b;");
-    run(&["increment", &table.0, "aaa1", "f:log=1"]).refused(1, &[&table.0, "aaa1"]);
+    let refused = run(&["increment", &table.0, "aaa1", "f:n=1", "f:log=1"]);
+    refused.refused(
+        1,
+        &[
+            &table.0,
+            "aaa1 f:log holds 4 bytes, not an 8-byte counter; nothing was added",
+        ],
+    );
     run(&["increment", &table.0, "aaa1", "f:n=x"]).refused(2, &["F:Q=NUMBER"]);
 }

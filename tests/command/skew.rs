@@ -182,7 +182,7 @@ fn unwritable_reports_are_refused_before_the_work() {
     let name = table.0.as_str();
     run(&["table", "skew", name, "--sample", "2"]).refused(1, &["sample of 2", name]);
     run(&["table", "skew", name, "--sample", "some"]).refused(2, &["auto"]);
-    run(&["table", "skew", name, "--top", "-1"]).refused(1, &["--top -1"]);
+    run(&["table", "skew", name, "--top", "-1"]).refused(2, &["--top -1"]);
     run(&["table", "skew", name, "--html", "/no/such/folder/page.html"])
         .refused(1, &["/no/such/folder/page.html"]);
     run(&["table", "skew", "no_such_table"]).refused(1, &["no such table", "no_such_table"]);

@@ -8,17 +8,24 @@ use crate::{
         dev, doctor, label,
         latch::{self, barrier},
         lock, manual, namespace, permissions, provision, quota, region_server, replication_peer, rows,
-        snapshot,
+        snapshot, status,
         switch::{Switch, Work},
         table, token, transfer, txn,
     },
     exit::Outcome,
     global::{Global, Options},
+    table_names,
 };
+
+const STATUSES: &str = "Exit status: 0 done; 1 refused or failed; 2 the command line or a setting can't be parsed; \
+                        3 a condition is not met, what is needed is not available, or what is to be created exists; \
+                        4 the outcome is unknown, or a lock was lost; 130 a signal stopped the command; 141 the reader \
+                        of stdout closed it";
 
 /// Run transactions over rows that share a key prefix on Apache HBase
 #[derive(Debug, Parser)]
-#[command(name = "hbase-txn", version, propagate_version = false, max_term_width = 110)]
+#[command(after_help = STATUSES)]
+#[command(name = "hbase-txn", version, propagate_version = false)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Options,
@@ -30,6 +37,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start and stop a real HBase on this machine, for development and tests
     Dev(dev::Dev),
+    Status(status::Status),
     Doctor(doctor::Doctor),
     /// Show or set whether the master splits regions, of all tables of the cluster
     #[command(after_help = "Example: hbase-txn split-switch on")]
@@ -103,44 +111,54 @@ impl Arguments {
         if let Some(log) = &global.log {
             log.start_log();
         }
-        match command {
-            Command::Dev(dev) => dev.run(&global).await,
-            Command::Doctor(doctor) => doctor.run(&global).await,
-            Command::SplitSwitch(switch) => switch.run(Work::Split, &global).await,
-            Command::MergeSwitch(switch) => switch.run(Work::Merge, &global).await,
-            Command::BalancerSwitch(switch) => switch.run(Work::Balancer, &global).await,
-            Command::NormalizerSwitch(switch) => switch.run(Work::Normalizer, &global).await,
-            Command::SnapshotCleanupSwitch(switch) => switch.run(Work::SnapshotCleanup, &global).await,
-            Command::ThrottleSwitch(switch) => switch.run(Work::Throttle, &global).await,
-            Command::Table(table) => table.run(&global).await,
-            Command::Namespace(namespace) => namespace.run(&global).await,
-            Command::Snapshot(snapshot) => snapshot.run(&global).await,
-            Command::Grant(grant) => grant.run(&global).await,
-            Command::Revoke(revoke) => revoke.run(&global).await,
-            Command::UserPermission(list) => list.run(&global).await,
-            Command::Label(label) => label.run(&global).await,
-            Command::Quota(quota) => quota.run(&global).await,
-            Command::Token(token) => token.run(&global).await,
-            Command::ReplicationPeer(peer) => peer.run(&global).await,
-            Command::RegionServer(server) => server.run(&global).await,
-            Command::Provision(provision) => provision.run(&global).await,
-            Command::Txn(txn) => txn.run(&global).await,
-            Command::Lock(lock) => lock.run(&global).await,
-            Command::Latch(latch) => latch.run(&global).await,
-            Command::Barrier(barrier) => barrier.run(&global).await,
-            Command::Semaphore(semaphore) => semaphore.run(&global).await,
-            Command::Elect(elect) => elect.run(&global).await,
-            Command::Rwlock(lock) => lock.run(&global).await,
-            Command::Get(get) => get.run(&global).await,
-            Command::Scan(scan) => scan.run(&global).await,
-            Command::Put(put) => put.run(&global).await,
-            Command::Delete(delete) => delete.run(&global).await,
-            Command::Increment(increment) => increment.run(&global).await,
-            Command::Append(append) => append.run(&global).await,
-            Command::Import(import) => import.run(&global).await,
-            Command::Export(export) => export.run(&global).await,
-            Command::Completions(completions) => completions.run(&mut Self::command()),
-            Command::Man(man) => man.run(Self::command()),
+        match command.run(&global).await {
+            Err(failure) => Err(table_names::with_suggestion(failure, &global).await),
+            done => done,
+        }
+    }
+}
+
+impl Command {
+    async fn run(self, global: &Global) -> Outcome {
+        match self {
+            Self::Dev(dev) => dev.run(global).await,
+            Self::Status(status) => status.run(global).await,
+            Self::Doctor(doctor) => doctor.run(global).await,
+            Self::SplitSwitch(switch) => switch.run(Work::Split, global).await,
+            Self::MergeSwitch(switch) => switch.run(Work::Merge, global).await,
+            Self::BalancerSwitch(switch) => switch.run(Work::Balancer, global).await,
+            Self::NormalizerSwitch(switch) => switch.run(Work::Normalizer, global).await,
+            Self::SnapshotCleanupSwitch(switch) => switch.run(Work::SnapshotCleanup, global).await,
+            Self::ThrottleSwitch(switch) => switch.run(Work::Throttle, global).await,
+            Self::Table(table) => table.run(global).await,
+            Self::Namespace(namespace) => namespace.run(global).await,
+            Self::Snapshot(snapshot) => snapshot.run(global).await,
+            Self::Grant(grant) => grant.run(global).await,
+            Self::Revoke(revoke) => revoke.run(global).await,
+            Self::UserPermission(list) => list.run(global).await,
+            Self::Label(label) => label.run(global).await,
+            Self::Quota(quota) => quota.run(global).await,
+            Self::Token(token) => token.run(global).await,
+            Self::ReplicationPeer(peer) => peer.run(global).await,
+            Self::RegionServer(server) => server.run(global).await,
+            Self::Provision(provision) => provision.run(global).await,
+            Self::Txn(txn) => txn.run(global).await,
+            Self::Lock(lock) => lock.run(global).await,
+            Self::Latch(latch) => latch.run(global).await,
+            Self::Barrier(barrier) => barrier.run(global).await,
+            Self::Semaphore(semaphore) => semaphore.run(global).await,
+            Self::Elect(elect) => elect.run(global).await,
+            Self::Rwlock(lock) => lock.run(global).await,
+            Self::Get(get) => get.run(global).await,
+            Self::Scan(scan) => scan.run(global).await,
+            Self::Put(put) => put.run(global).await,
+            Self::Delete(delete) => delete.run(global).await,
+            Self::Increment(increment) => increment.run(global).await,
+            Self::Append(append) => append.run(global).await,
+            Self::Import(import) => import.run(global).await,
+            Self::Export(export) => export.run(global).await,
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(Arguments::command()),
         }
     }
 }

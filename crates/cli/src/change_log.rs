@@ -186,7 +186,7 @@ pub(crate) async fn signature(connection: &Connection) -> Result<String, Failure
 }
 
 /// Returns the user of a connection as the cluster knows it.
-async fn user(connection: &Connection) -> Result<String, Failure> {
+pub(crate) async fn user(connection: &Connection) -> Result<String, Failure> {
     let config = connection.config();
     Ok(match config.kerberos() {
         Some(_) => connection.authenticated_user().await?.name,

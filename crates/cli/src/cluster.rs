@@ -1,12 +1,13 @@
 //! The cluster to connect to, and the limits of calls.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use hbase_txn::{Admin, ClientErrorKind, Config, Connection, ConnectionUri, TableName};
+use hbase_txn::{Admin, ClientErrorKind, ClusterAddress, Config, Connection, ConnectionUri, TableName};
 
 use crate::{
     change_log::ChangeFile,
@@ -25,26 +26,64 @@ const NO_ADDRESS: &str = "no cluster is named; name it by --connect URI, by the 
                           `hbase-txn dev up` \
                           boots one on this machine and prints its URI";
 
+/// The settings of the cluster that a command uses, and what chose it.
+#[derive(Debug)]
+pub(crate) struct ChosenCluster {
+    pub(crate) config: Config,
+    /// The option, variable, profile or file with the address.
+    pub(crate) source: String,
+    /// The address in HBASE_CONF_DIR, if it is another one and does not count.
+    other: Option<ClusterAddress>,
+}
+
+impl fmt::Display for ChosenCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.config.address(), self.source)
+    }
+}
+
 impl Global {
-    /// Returns the settings. An option takes precedence over the environment, the environment over
-    /// the profile, and an address over the file of the same source. HBASE_CONF_DIR is used only if
-    /// no other source names a cluster.
+    /// Returns the settings, and prints what is odd about them.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        let folder = variable(CONF_DIR).map(PathBuf::from);
-        self.config_or(folder.as_deref())
+        let chosen = self.chosen()?;
+        for warning in chosen.config.warnings() {
+            output::complain(warning);
+        }
+        if let Some(other) = &chosen.other {
+            output::complain(&format!(
+                "the cluster is {chosen}; {CONF_DIR}, which names {other}, is not used"
+            ));
+        }
+        Ok(chosen.config)
     }
 
-    fn config_or(&self, folder: Option<&Path>) -> Result<Config, Failure> {
+    /// Returns the settings, and what chose the cluster. An option takes precedence over the environment, the
+    /// environment over the profile, and an address over the file of the same source. HBASE_CONF_DIR is used
+    /// only if no other source names a cluster.
+    pub(crate) fn chosen(&self) -> Result<ChosenCluster, Failure> {
+        let folder = variable(CONF_DIR).map(PathBuf::from);
+        self.chosen_or(folder.as_deref())
+    }
+
+    fn chosen_or(&self, folder: Option<&Path>) -> Result<ChosenCluster, Failure> {
         let Profile {
             connect,
             config,
             conf_dir,
             ..
         } = &self.profile;
-        let uri = match &self.connect {
-            Some(Cluster(uri)) => uri.clone(),
-            None => of_environment()?.or_else(|| connect.clone().filter(|_| self.config.is_none())),
+        let variable_source = format!("environment variable {VARIABLE}");
+        let (uri, uri_source) = match &self.connect {
+            Some(Cluster(uri)) => (uri.clone(), "--connect".to_owned()),
+            None => match of_environment()? {
+                Some(uri) => (Some(uri), variable_source.clone()),
+                None => {
+                    let uri = connect.clone().filter(|_| self.config.is_none());
+                    (uri, self.profile.source())
+                }
+            },
         };
+        let is_named = uri.is_some();
         let (config, source) = match (&self.config, config, conf_dir, &uri) {
             (Some(file), ..) | (None, Some(file), ..) => (
                 uri.map_or_else(
@@ -55,7 +94,7 @@ impl Global {
             ),
             (None, None, Some(folder), _) => (
                 uri.map_or_else(|| Config::from_conf_dir(folder), |uri| uri.over_conf_dir(folder)),
-                "conf_dir of the profile".to_owned(),
+                format!("conf_dir of {}", self.profile.source()),
             ),
             (None, None, None, Some(uri)) => (uri.config(), format!("reading {uri}")),
             (None, None, None, None) => {
@@ -74,10 +113,18 @@ impl Global {
                 false => format!("{source}: {error}"),
             })
         })?;
-        for warning in config.warnings() {
-            output::complain(warning);
-        }
-        Ok(self.limited(config))
+        let source = if is_named { uri_source } else { source };
+        // Both are set in a shell, and each of them may have been forgotten.
+        let other = folder
+            .filter(|_| source == variable_source)
+            .and_then(|folder| Config::from_conf_dir(folder).ok())
+            .map(|other| other.address().clone())
+            .filter(|other| other != config.address());
+        Ok(ChosenCluster {
+            config: self.limited(config),
+            source,
+            other,
+        })
     }
 
     /// Sets the timeouts of the profile, and then that of a call as the limit of its parts. A write
@@ -168,7 +215,7 @@ mod tests {
     fn config_or(line: &[&str], folder: Option<&Path>) -> Result<Config, Failure> {
         let line = [&["hbase-txn"], line].concat();
         let options = Line::try_parse_from(line).unwrap().options;
-        options.resolve()?.config_or(folder)
+        Ok(options.resolve()?.chosen_or(folder)?.config)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use hbase_txn::ErrorKind;
+use hbase_txn::{ClientErrorKind, ErrorKind};
 
 use crate::{
     hints, output,
@@ -20,14 +20,16 @@ pub(crate) enum Exit {
     Unparsable,
     /// A plan has changes, and the caller asked for `--detailed-exitcode`.
     Differs,
-    /// A condition was not met, a lock is not available, the answer to a query is no, or lines were
-    /// rejected.
+    /// A condition was not met, a lock is not available, what was to be created exists, the answer to a
+    /// query is no, or lines were rejected.
     NotMet,
     /// The outcome is unknown, or a lock was lost while a command ran under it.
     Unknown,
     /// The reader of stdout closed it before everything was written. The status of a program that
     /// SIGPIPE ends.
     Cut,
+    /// A signal stopped the command. The status of a program that SIGINT ends.
+    Interrupted,
     /// The exit status of a command that ran under a lock.
     Of(u8),
 }
@@ -41,13 +43,14 @@ impl Exit {
             Self::NotMet => 3,
             Self::Unknown => 4,
             Self::Cut => 128 + 13,
+            Self::Interrupted => 128 + 2,
             Self::Of(status) => status,
         }
     }
 
     /// Returns the more severe of two statuses.
     pub(crate) fn or_graver(self, other: Self) -> Self {
-        [Self::Unknown, Self::Failed, Self::NotMet]
+        [Self::Interrupted, Self::Unknown, Self::Failed, Self::NotMet]
             .into_iter()
             .find(|grave| [self, other].contains(grave))
             .unwrap_or(Self::Done)
@@ -92,6 +95,7 @@ impl Failure {
             Self::Library(error) if is_not_met(error.kind()) => Exit::NotMet,
             Self::NotMet(_) => Exit::NotMet,
             Self::Unparsable(_) => Exit::Unparsable,
+            Self::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,
         }
     }
@@ -109,6 +113,12 @@ fn is_not_met(kind: ErrorKind) -> bool {
             | ErrorKind::LatchExists
             | ErrorKind::LatchAbsent
             | ErrorKind::LatchExpired
+            | ErrorKind::Client(
+                ClientErrorKind::TableExists
+                    | ClientErrorKind::SnapshotExists
+                    | ClientErrorKind::ReplicationPeerExists
+                    | ClientErrorKind::FamilyExists
+            )
     )
 }
 
@@ -159,6 +169,7 @@ mod tests {
     #[case(&[Exit::Done, Exit::NotMet, Exit::Done], Exit::NotMet)]
     #[case(&[Exit::NotMet, Exit::Failed], Exit::Failed)]
     #[case(&[Exit::Unknown, Exit::Failed, Exit::Done], Exit::Unknown)]
+    #[case(&[Exit::Interrupted, Exit::Done], Exit::Interrupted)]
     fn the_gravest_outcome_counts(#[case] outcomes: &[Exit], #[case] end: Exit) {
         assert_eq!(
             outcomes.iter().fold(Exit::Done, |all, one| all.or_graver(*one)),

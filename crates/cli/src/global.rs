@@ -1,10 +1,13 @@
 //! The options that every command has.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use hbase_txn::ConnectionUri;
-use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::format::{self, FmtSpan},
+};
 
 use crate::{durations, style::ColorChoice, values::Ranged};
 
@@ -66,6 +69,8 @@ pub(crate) struct Global {
 /// Options that apply unless the command line or the environment has others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
+    /// The name. Empty without a profile.
+    pub(crate) name: String,
     pub(crate) connect: Option<ConnectionUri>,
     /// An hbase-site.xml.
     pub(crate) config: Option<PathBuf>,
@@ -79,6 +84,13 @@ pub(crate) struct Profile {
     pub(crate) output: Option<Format>,
     pub(crate) change_log: Option<PathBuf>,
     pub(crate) log: Option<LogFilter>,
+}
+
+impl Profile {
+    /// Returns the profile as a source of settings.
+    pub(crate) fn source(&self) -> String {
+        format!("profile {}", self.name)
+    }
 }
 
 /// The form of the output.
@@ -95,11 +107,27 @@ impl LogFilter {
     /// Writes the events of the library that pass the filter to stderr.
     pub(crate) fn start_log(&self) {
         let subscriber = tracing_subscriber::fmt()
+            .compact()
+            .fmt_fields(format::debug_fn(|to, field, value| {
+                write_field(to, field.name(), value)
+            }))
             .with_env_filter(EnvFilter::builder().parse_lossy(&self.0))
             .with_span_events(FmtSpan::CLOSE)
             .with_writer(std::io::stderr)
             .with_ansi(false);
         subscriber.init();
+    }
+}
+
+/// Writes a field of the log for people, without what is the same in each line.
+fn write_field(to: &mut format::Writer<'_>, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
+    let value = format!("{value:?}");
+    let value = value.trim_matches('"');
+    match name {
+        "message" => write!(to, "{value}"),
+        "otel.kind" | "otel.name" | "db.system.name" | "db.namespace" | "time.busy" | "time.idle" => Ok(()),
+        "db.operation.name" | "db.collection.name" => write!(to, " {value}"),
+        _ => write!(to, " {}={value}", name.strip_prefix("hbase.").unwrap_or(name)),
     }
 }
 

@@ -4,8 +4,29 @@ use std::{borrow::Cow, fmt::Display, path::Path};
 
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, TableDescriptor, TableDescriptorExt};
 
+/// The hint for a table that does not exist. A read of a mistyped name must not lead to a new table.
+const CHECK_NAME: &str = "check its name: run hbase-txn table list";
+
+/// Returns the setting without which HBase has not created this table of its own.
+fn feature(table: &str) -> Option<&'static str> {
+    match table {
+        "hbase:quota" => Some("quotas are off: set hbase.quota.enabled to true on the servers"),
+        "hbase:acl" => {
+            Some("permissions are off: the AccessController is not among the coprocessors of the servers")
+        }
+        "hbase:labels" => {
+            Some("labels are off: the VisibilityController is not among the coprocessors of the servers")
+        }
+        _ => None,
+    }
+}
+
 /// Appends the command that fixes the error to its hint, if there is one.
 pub(crate) fn with_command(error: Error) -> Error {
+    if error.kind() == ClientErrorKind::TableNotFound {
+        let hint = error.table().and_then(feature).unwrap_or(CHECK_NAME);
+        return error.with_better_hint(hint);
+    }
     let Some(command) = command(&error) else {
         return error;
     };
@@ -70,7 +91,6 @@ fn command(error: &Error) -> Option<String> {
         ErrorKind::WeakDurability => alter("--attribute DURABILITY=SYNC_WAL"),
         ErrorKind::SemaphoreAbsent => format!("hbase-txn semaphore create {table} ID PERMITS --client C"),
         ErrorKind::Client(kind) => match kind {
-            ClientErrorKind::TableNotFound => on_table("create"),
             ClientErrorKind::TableExists => on_table("describe"),
             // The library's own refusals already name the families.
             ClientErrorKind::FamilyNotFound if error.remote().is_some() => on_table("describe"),

@@ -65,7 +65,10 @@ impl Options {
     /// environment, and the environment over the profile.
     pub(crate) fn resolve(self) -> Result<Global, Failure> {
         let profile = match self.profile.or_else(|| variable(VARIABLE)) {
-            Some(name) => of_file(&file()?, &name)?,
+            Some(name) => Profile {
+                name: name.clone(),
+                ..of_file(&file()?, &name)?
+            },
             None => Profile::default(),
         };
         let timeout = match self.timeout {
@@ -75,6 +78,11 @@ impl Options {
                 None => profile.timeout,
             },
         };
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Failure::Unparsable(
+                "a timeout of 0 s leaves no time for a call; write at least 1ms".to_owned(),
+            ));
+        }
         let output = match self.output {
             Some(output) => Some(output),
             None => parsed("HBASE_TXN_OUTPUT", format)?.or(profile.output),

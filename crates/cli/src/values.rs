@@ -5,13 +5,20 @@ use std::str::FromStr;
 use bytes::Bytes;
 use hbase_txn::parse_bytes_binary;
 
-use crate::exit::Failure;
+use crate::{exit::Failure, value_type::ValueType};
 
 /// A family, or one of its columns: `F` or `F:Q`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) family: Bytes,
     pub(crate) qualifier: Option<Bytes>,
+}
+
+/// A column, with the type of its values if it is specified: `F:Q` or `F:Q:toLong`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TypedColumn {
+    pub(crate) column: Column,
+    pub(crate) value_type: Option<ValueType>,
 }
 
 /// A column: `F:Q`.
@@ -21,7 +28,7 @@ pub(crate) struct Column {
     pub(crate) qualifier: Bytes,
 }
 
-/// A cell to write: `F:Q=VALUE`.
+/// A cell to write: `F:Q=VALUE` or `F:Q:toLong=5`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CellValue {
     pub(crate) column: Column,
@@ -41,6 +48,14 @@ pub(crate) fn text(text: &str) -> Result<String, String> {
 
 /// Parses `F` or `F:Q`.
 pub(crate) fn part(text: &str) -> Result<Part, String> {
+    match typed_part(text)? {
+        (part, None) => Ok(part),
+        (_, Some(value_type)) => Err(format!("there is no value here for {}", value_type.name())),
+    }
+}
+
+/// Parses `F`, `F:Q` or `F:Q:toLong`.
+pub(crate) fn typed_part(text: &str) -> Result<(Part, Option<ValueType>), String> {
     let (family, qualifier) = match text.split_once(':') {
         Some((family, qualifier)) => (family, Some(qualifier)),
         None => (text, None),
@@ -48,11 +63,27 @@ pub(crate) fn part(text: &str) -> Result<Part, String> {
     if family.is_empty() {
         return Err("a family or a column is written F or F:Q".to_owned());
     }
+    let (qualifier, value_type) = match qualifier.and_then(|qualifier| qualifier.rsplit_once(':')) {
+        Some((qualifier, name)) if is_conversion(name) => {
+            let value_type = ValueType::named(name)
+                .map_err(|error| format!(r"{error}; a colon of the qualifier itself is written \x3A"))?;
+            (Some(qualifier), Some(value_type))
+        }
+        _ => (qualifier, None),
+    };
     let read = |text: &str| bytes(text).map_err(|error| error.to_string());
-    Ok(Part {
+    let part = Part {
         family: read(family)?,
         qualifier: qualifier.map(read).transpose()?,
-    })
+    };
+    Ok((part, value_type))
+}
+
+/// Returns whether this looks like the name of a conversion, such as `toLong`.
+fn is_conversion(name: &str) -> bool {
+    let rest = name.strip_prefix("to").unwrap_or_default();
+    rest.starts_with(|first: char| first.is_ascii_uppercase())
+        && rest.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 /// Parses `F:Q`. The qualifier may be empty.
@@ -66,17 +97,36 @@ pub(crate) fn column(text: &str) -> Result<Column, String> {
     }
 }
 
-/// Parses `F:Q=VALUE`. An equals sign in the qualifier is written `\x3D`.
+/// Parses `F:Q` or `F:Q:toLong`.
+pub(crate) fn typed_column(text: &str) -> Result<TypedColumn, String> {
+    match typed_part(text)? {
+        (
+            Part {
+                family,
+                qualifier: Some(qualifier),
+            },
+            value_type,
+        ) => Ok(TypedColumn {
+            column: Column { family, qualifier },
+            value_type,
+        }),
+        _ => Err("a column is written F:Q".to_owned()),
+    }
+}
+
+/// Parses `F:Q=VALUE` or `F:Q:toLong=5`. An equals sign in the qualifier is written `\x3D`.
 pub(crate) fn cell(text: &str) -> Result<CellValue, String> {
     let refusal = || "a cell is written F:Q=VALUE".to_owned();
     let (place, value) = text.split_once('=').ok_or_else(refusal)?;
     if !place.contains(':') {
         return Err(refusal());
     }
-    Ok(CellValue {
-        column: column(place)?,
-        value: bytes(value).map_err(|error| error.to_string())?,
-    })
+    let TypedColumn { column, value_type } = typed_column(place)?;
+    let value = match value_type {
+        Some(value_type) => value_type.encode(value)?,
+        None => bytes(value).map_err(|error| error.to_string())?,
+    };
+    Ok(CellValue { column, value })
 }
 
 /// Parses `KEY=VALUE`. The value may be empty.
@@ -111,7 +161,7 @@ impl<T: Copy> Ranged<T> {
     /// Returns the value of this option.
     pub(crate) fn get(&self, option: &str) -> Result<T, Failure> {
         self.value
-            .ok_or_else(|| Failure::Refused(format!("{option} {} is out of range", self.text)))
+            .ok_or_else(|| Failure::Unparsable(format!("{option} {} is out of range", self.text)))
     }
 }
 
@@ -152,8 +202,32 @@ mod tests {
     }
 
     #[rstest]
+    #[case("f:q:toLong=5", "q", "\0\0\0\0\0\0\0\x05")]
+    #[case("f:a:b:toBoolean=true", "a:b", "\u{ff}")]
+    #[case("f::toShort=-1", "", "\u{ff}\u{ff}")]
+    #[case("f:toLong=5", "toLong", "5")]
+    #[case(r"f:a\x3AtoLong=5", "a:toLong", "5")]
+    #[case("f:a:tomorrow=5", "a:tomorrow", "5")]
+    fn reads_typed_cells(#[case] text: &str, #[case] qualifier: &'static str, #[case] value: &str) {
+        let cell = cell(text).unwrap();
+        assert_eq!(cell.column.qualifier, qualifier);
+        assert_eq!(cell.value, value.chars().map(|c| c as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn unknown_types_are_refused() {
+        let refusal = typed_column("f:q:toInteger").unwrap_err();
+        assert!(
+            refusal.contains("toInteger") && refusal.contains("toInt,") && refusal.contains(r"\x3A"),
+            "{refusal}"
+        );
+        part("f:q:toLong").unwrap_err();
+    }
+
+    #[rstest]
     #[case("f")]
     #[case("f:q")]
+    #[case("f:q:toLong=five")]
     #[case("f=v")]
     #[case(":q=v")]
     #[case(r"f:q=\n")]

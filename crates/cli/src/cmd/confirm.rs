@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::{exit::Failure, output};
+use crate::{exit::Failure, global::Global, output};
 
 /// Asks on a terminal for the name of what is about to be changed, unless the user said yes on the
 /// command line. `consequence` says what happens to it, by its name.
@@ -10,20 +10,22 @@ use crate::{exit::Failure, output};
 /// # Errors
 ///
 /// Returns a refusal if the answer is another one, or if there is no terminal.
-pub(super) fn confirm(yes: bool, name: &str, consequence: &str) -> Result<(), Failure> {
+pub(super) fn confirm(global: &Global, yes: bool, name: &str, consequence: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    let refused = |why: &str| Failure::Refused(format!("{name} is unchanged: {why}"));
     let stdin = io::stdin();
     if !(stdin.is_terminal() && io::stderr().is_terminal()) {
-        return Err(refused("there is no terminal to ask on; add --yes"));
+        return Err(Failure::Refused(format!(
+            "{name} is unchanged: there is no terminal to ask on; add --yes"
+        )));
     }
+    output::complain(&format!("cluster {}", global.chosen()?));
     output::ask(&format!("{consequence} Type its name to go on: "));
     let mut answer = String::new();
     stdin.read_line(&mut answer)?;
     match answer.trim() == name {
         true => Ok(()),
-        false => Err(refused("what was typed is not its name")),
+        false => Err(Failure::Refused(format!("names differ; {name} is unchanged"))),
     }
 }

@@ -3,9 +3,10 @@
 use std::{fs, path::PathBuf};
 
 use clap::{Args, Command};
-use clap_complete::{Shell, generate};
+use clap_complete::{Shell, env::Shells};
 
 use crate::{
+    COMPLETE,
     exit::{Exit, Failure, Outcome},
     output::{self, Lines},
 };
@@ -13,6 +14,9 @@ use crate::{
 const NAME: &str = "hbase-txn";
 
 /// Print the completions of a shell
+///
+/// The shell then asks the command itself, which completes also the names of the cluster's tables. Print them
+/// again after an upgrade.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: hbase-txn completions bash > ~/.local/share/bash-completion/completions/hbase-txn"
@@ -30,17 +34,15 @@ pub(crate) struct Man {
 }
 
 impl Completions {
-    pub(crate) fn run(&self, command: &mut Command) -> Outcome {
+    pub(crate) fn run(&self) -> Outcome {
+        let shells = Shells::builtins();
+        let completer = shells
+            .completer(&self.shell.to_string())
+            .ok_or_else(|| Failure::Unparsable(format!("there are no completions for {}", self.shell)))?;
         let mut text = Vec::new();
-        generate(self.shell, command, NAME, &mut text);
-        let mut text = String::from_utf8_lossy(&text).into_owned();
-        if self.shell == Shell::Bash {
-            // clap_complete 4.6 writes the hyphen of a command's name in two ways, so that no
-            // subcommand would be found.
-            text = text.replace("hbase__subcmd__txn", "hbase__txn");
-        }
+        completer.write_registration(COMPLETE, NAME, NAME, NAME, &mut text)?;
         let mut lines = Lines::new();
-        lines.line(format_args!("{}", text.trim_end()))?;
+        lines.line(format_args!("{}", String::from_utf8_lossy(&text).trim_end()))?;
         lines.flush()?;
         Ok(Exit::Done)
     }

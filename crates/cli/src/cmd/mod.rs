@@ -20,6 +20,7 @@ pub(crate) mod region_server;
 pub(crate) mod replication_peer;
 pub(crate) mod rows;
 pub(crate) mod snapshot;
+pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod table;
 pub(crate) mod token;

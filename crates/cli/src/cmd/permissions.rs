@@ -137,7 +137,7 @@ impl Revoke {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         if self.scope.global {
             let consequence = format!("This takes permissions on the whole cluster from {}.", self.user);
-            confirm(self.yes, &self.user, &consequence)?;
+            confirm(global, self.yes, &self.user, &consequence)?;
         }
         let permission = UserPermission::new(self.user, self.scope.into(), self.permissions.0);
         let admin = global.connect().await?.admin();

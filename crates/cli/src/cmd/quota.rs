@@ -214,7 +214,7 @@ impl Quota {
             Action::SetSpace(set) => {
                 if let (Policy::Disable, Some(name)) = (set.policy, set.target.name()) {
                     let consequence = format!("Above the limit, HBase disables {name}.");
-                    confirm(set.yes, &name, &consequence)?;
+                    confirm(global, set.yes, &name, &consequence)?;
                 }
                 let quota = SpaceQuota::new(set.limit.get("LIMIT")?, set.policy.into());
                 admin.set_space_quota(&set.target.into(), &quota).await?;

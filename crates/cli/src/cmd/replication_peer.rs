@@ -170,7 +170,7 @@ impl Peer {
             Action::Remove(Remove { id, yes }) => {
                 let consequence =
                     format!("This removes peer {id}, and it never gets the writes that wait for it.");
-                confirm(yes, &id, &consequence)?;
+                confirm(global, yes, &id, &consequence)?;
                 admin.remove_replication_peer(&id).await?;
             }
         }

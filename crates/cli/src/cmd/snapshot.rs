@@ -37,12 +37,12 @@ enum Action {
 ///
 /// Each region is flushed and taken at a moment of its own.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn snapshot take before-migration orders")]
+#[command(after_help = "Example: hbase-txn snapshot take orders before-migration")]
 struct Take {
-    /// Name of the snapshot
-    snapshot: String,
     /// Table, with its namespace if it has one
     table: TableName,
+    /// Name of the snapshot
+    snapshot: String,
     /// Time after which the cluster deletes the snapshot, in whole seconds [default: never]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::seconds)]
     ttl: Option<Ranged<u32>>,
@@ -163,7 +163,7 @@ impl Snapshot {
             Action::Delete(delete) => {
                 let name = &delete.snapshot;
                 let consequence = format!("This deletes snapshot {name}; what only it has is lost.");
-                confirm(delete.yes, name, &consequence)?;
+                confirm(global, delete.yes, name, &consequence)?;
                 let admin = global.connect().await?.admin();
                 admin.delete_snapshot(&delete.snapshot).await?;
             }
@@ -198,7 +198,7 @@ impl Restore {
     async fn run(self, global: &Global) -> Outcome {
         let name = &self.snapshot;
         let consequence = format!("This replaces all rows of the table of snapshot {name}.");
-        confirm(self.yes, name, &consequence)?;
+        confirm(global, self.yes, name, &consequence)?;
         let admin = global.connect().await?.admin();
         let snapshots = admin.snapshots().await?;
         let found = snapshots.into_iter().find(|found| found.name == self.snapshot);

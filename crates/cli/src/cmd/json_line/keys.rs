@@ -10,6 +10,9 @@ use serde::{
 };
 use serde_json::Value;
 
+use super::LineValue;
+use crate::value_type::ValueType;
+
 /// A JSON object. serde's derived implementation would also accept an array of the values.
 pub(in crate::cmd) struct Object<T>(pub(in crate::cmd) T);
 
@@ -57,8 +60,16 @@ pub(in crate::cmd) fn qualifier<'de, D: Deserializer<'de>>(
     string("qualifier", escaped, deserializer).map(Some)
 }
 
-pub(in crate::cmd) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
-    string("value", escaped, deserializer).map(Some)
+pub(in crate::cmd) fn value<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<LineValue>, D::Error> {
+    LineValue::read(deserializer).map(Some)
+}
+
+pub(in crate::cmd) fn value_type<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ValueType>, D::Error> {
+    string("value_type", ValueType::named, deserializer).map(Some)
 }
 
 /// A label is text, not bytes, so a backslash in it is literal.
@@ -129,7 +140,7 @@ fn number<'de, D: Deserializer<'de>, T>(
 }
 
 /// Parses bytes in the notation of HBase's shell.
-fn escaped(text: &str) -> hbase_client::Result<Bytes> {
+pub(super) fn escaped(text: &str) -> hbase_client::Result<Bytes> {
     parse_bytes_binary(text)
 }
 

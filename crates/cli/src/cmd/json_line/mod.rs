@@ -3,16 +3,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `mutation` | a mutation: put, delete, increment, append |
+//! | `value` | the value of a cell: bytes, a number or a boolean |
 //! | `keys` | the values of keys, and their errors |
 //!
 //! serde_json adds the column to every error that is raised while it reads.
 
 pub(in crate::cmd) mod keys;
 mod mutation;
+mod value;
 
 use serde::de::DeserializeOwned;
 
-pub(in crate::cmd) use self::{keys::Object, mutation::LineMutation};
+pub(in crate::cmd) use self::{keys::Object, mutation::LineMutation, value::LineValue};
 
 /// The maximum length in characters.
 const MAX_REFUSAL: usize = 400;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use hbase_txn::{Append, Delete, Increment, Mutation, Put};
 use serde::{Deserialize, Deserializer};
 
-use super::keys;
+use super::{LineValue, keys};
+use crate::{value_type::ValueType, values::Column};
 
 /// A mutation of a line.
 #[derive(Debug, Deserialize)]
@@ -15,6 +16,8 @@ pub(in crate::cmd) struct LineMutation {
     pub(in crate::cmd) mutation: Mutation,
     /// Whether it is a delete that gets the server's time.
     pub(in crate::cmd) deletes_now: bool,
+    /// The counter that it changes.
+    pub(in crate::cmd) counter: Option<Column>,
 }
 
 #[derive(Deserialize)]
@@ -28,7 +31,9 @@ struct MutationKeys {
     #[serde(default, deserialize_with = "keys::qualifier")]
     qualifier: Option<Bytes>,
     #[serde(default, deserialize_with = "keys::value")]
-    value: Option<Bytes>,
+    value: Option<LineValue>,
+    #[serde(default, deserialize_with = "keys::value_type")]
+    value_type: Option<ValueType>,
     #[serde(default, deserialize_with = "keys::ttl")]
     ttl_ms: Option<u64>,
     #[serde(default, deserialize_with = "keys::timestamp")]
@@ -63,15 +68,21 @@ impl TryFrom<MutationKeys> for LineMutation {
 
     fn try_from(keys: MutationKeys) -> Result<Self, String> {
         let deletes_now = matches!(keys.op, Op::Delete) && keys.timestamp.is_none();
+        let mut counter = None;
         let mutation = match keys.op {
             Op::Put => keys.put()?.into(),
             Op::Delete => keys.delete()?.into(),
-            Op::Increment => keys.increment()?.into(),
+            Op::Increment => {
+                let (increment, column) = keys.increment()?;
+                counter = Some(column);
+                increment.into()
+            }
             Op::Append => keys.append()?.into(),
         };
         Ok(Self {
             mutation,
             deletes_now,
+            counter,
         })
     }
 }
@@ -80,8 +91,8 @@ impl MutationKeys {
     fn put(self) -> Result<Put, String> {
         const WHAT: &str = "a put";
         self.refuse_amount()?;
-        let (family, qualifier) = self.column(WHAT)?;
-        let value = needed(WHAT, "value", self.value)?;
+        let Column { family, qualifier } = self.column(WHAT)?;
+        let value = needed(WHAT, "value", LineValue::bytes(self.value, self.value_type)?)?;
         let mut put = Put::new(self.row).cell(family, qualifier, value);
         if let Some(millis) = self.ttl_ms {
             put = put.ttl(Duration::from_millis(millis));
@@ -95,9 +106,7 @@ impl MutationKeys {
     /// Deletes a family without a qualifier, and a row without a family.
     fn delete(self) -> Result<Delete, String> {
         self.refuse_amount()?;
-        if self.value.is_some() {
-            return Err("a delete has no `value`".to_owned());
-        }
+        self.refuse_value("a delete", "")?;
         if self.ttl_ms.is_some() {
             return Err(
                 "a delete can't have `ttl_ms`: its marker would expire and what it deleted come back"
@@ -117,27 +126,27 @@ impl MutationKeys {
         })
     }
 
-    fn increment(self) -> Result<Increment, String> {
+    fn increment(self) -> Result<(Increment, Column), String> {
         const WHAT: &str = "an increment";
-        if self.value.is_some() {
-            return Err(format!("{WHAT} has no `value`, but `amount`"));
-        }
+        self.refuse_value(WHAT, ", but `amount`")?;
         self.refuse_timestamp(WHAT)?;
-        let (family, qualifier) = self.column(WHAT)?;
+        let column = self.column(WHAT)?;
         let amount = needed(WHAT, "amount", self.amount)?;
+        let (family, qualifier) = (column.family.clone(), column.qualifier.clone());
         let increment = Increment::new(self.row).column(family, qualifier, amount);
-        Ok(match self.ttl_ms {
+        let increment = match self.ttl_ms {
             Some(millis) => increment.ttl(Duration::from_millis(millis)),
             None => increment,
-        })
+        };
+        Ok((increment, column))
     }
 
     fn append(self) -> Result<Append, String> {
         const WHAT: &str = "an append";
         self.refuse_amount()?;
         self.refuse_timestamp(WHAT)?;
-        let (family, qualifier) = self.column(WHAT)?;
-        let value = needed(WHAT, "value", self.value)?;
+        let Column { family, qualifier } = self.column(WHAT)?;
+        let value = needed(WHAT, "value", LineValue::bytes(self.value, self.value_type)?)?;
         let append = Append::new(self.row).cell(family, qualifier, value);
         Ok(match self.ttl_ms {
             Some(millis) => append.ttl(Duration::from_millis(millis)),
@@ -145,11 +154,19 @@ impl MutationKeys {
         })
     }
 
-    fn column(&self, what: &str) -> Result<(Bytes, Bytes), String> {
-        Ok((
-            needed(what, "family", self.family.clone())?,
-            needed(what, "qualifier", self.qualifier.clone())?,
-        ))
+    fn column(&self, what: &str) -> Result<Column, String> {
+        Ok(Column {
+            family: needed(what, "family", self.family.clone())?,
+            qualifier: needed(what, "qualifier", self.qualifier.clone())?,
+        })
+    }
+
+    fn refuse_value(&self, what: &str, instead: &str) -> Result<(), String> {
+        match (&self.value, self.value_type) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(format!("{what} has no `value`{instead}")),
+            (None, Some(_)) => Err(format!("{what} has no `value_type`{instead}")),
+        }
     }
 
     fn refuse_amount(&self) -> Result<(), String> {

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{Row, TableName};
+use hbase_client::{Error, RemoteException, Table};
+use hbase_txn::{BytesBinary, Get, Row, TableName};
 
 use super::{read::print_row, reserved::Reserved};
 use crate::{
-    exit::Outcome,
+    exit::{Failure, Outcome},
     global::{Format, Global},
     output,
+    value_type::ValueTypes,
     values::{self, CellValue, Column},
 };
 
@@ -17,8 +19,8 @@ const UNKNOWN: &str = "applied, but the answer has no values: read them";
 
 /// Add to counters of a row, all or none, and print their new values
 ///
-/// A counter is a number of eight bytes, such as \x00\x00\x00\x00\x00\x00\x00\x01. Exit status 4: the
-/// answer was lost, and the amounts may have been added.
+/// A counter is a number of eight bytes: put sets it by F:Q:toLong=5, and get shows it by --column
+/// F:Q:toLong. Exit status 4: the answer was lost, and the amounts may have been added.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn increment orders xxxabc f:visits=1")]
 pub(crate) struct Increment {
@@ -69,15 +71,16 @@ fn amount(text: &str) -> Result<Amount, String> {
 }
 
 /// Prints the new values, if the answer has them.
-fn print_new(row: &Row, format: Format) -> Outcome {
+fn print_new(row: &Row, value_types: &ValueTypes, format: Format) -> Outcome {
     if row.cells().is_empty() {
         output::complain(UNKNOWN);
     }
-    print_row(row, format)
+    print_row(row, value_types, format)
 }
 
 impl Increment {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let columns: Vec<Column> = self.amounts.iter().map(|amount| amount.column.clone()).collect();
         let amounts = self.amounts.into_iter();
         let increment = amounts.fold(
             hbase_txn::Increment::new(self.row.clone()),
@@ -85,8 +88,41 @@ impl Increment {
         );
         let connection = global.connect().await?;
         let table = self.reserved.table(&connection, self.table, &self.row).await?;
-        print_new(&table.increment(increment).await?, global.output)
+        match table.increment(increment).await {
+            Ok(row) => print_new(&row, &ValueTypes::counters(), global.output),
+            Err(error) => Err(not_added(error, &table, self.row, &columns).await),
+        }
     }
+}
+
+/// Names the column of the increment that is not a counter, because HBase's error has neither its name nor
+/// its value.
+async fn not_added(error: Error, table: &Table, row: Bytes, columns: &[Column]) -> Failure {
+    let is_no_counter = |remote: &RemoteException| remote.message.contains("is not a long");
+    if !error.remote().is_some_and(is_no_counter) {
+        return error.into();
+    }
+    let get = columns.iter().fold(Get::new(row), |get, column| {
+        get.column(column.family.clone(), column.qualifier.clone())
+    });
+    let found = table.get(get).await.ok().flatten();
+    let odd = found
+        .iter()
+        .flat_map(Row::cells)
+        .find(|cell| cell.value.len() != 8);
+    odd.map_or_else(
+        || error.into(),
+        |cell| {
+            Failure::Refused(format!(
+                "table {}: {} {}:{} holds {}, not an 8-byte counter; nothing was added",
+                table.name(),
+                BytesBinary(&cell.row),
+                BytesBinary(&cell.family),
+                BytesBinary(&cell.qualifier),
+                output::counted(cell.value.len(), "byte")
+            ))
+        },
+    )
 }
 
 impl Append {
@@ -98,6 +134,7 @@ impl Append {
         );
         let connection = global.connect().await?;
         let table = self.reserved.table(&connection, self.table, &self.row).await?;
-        print_new(&table.append(append).await?, global.output)
+        let row = table.append(append).await?;
+        print_new(&row, &ValueTypes::default(), global.output)
     }
 }

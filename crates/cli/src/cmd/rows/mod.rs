@@ -8,5 +8,5 @@ mod write;
 
 pub(crate) use counters::{Append, Increment};
 pub(crate) use read::{Get, Scan};
-pub(in crate::cmd) use read::{Range, RowObject, Selection};
+pub(in crate::cmd) use read::{Range, RowObject, Selection, print_count};
 pub(crate) use write::{Delete, Put};

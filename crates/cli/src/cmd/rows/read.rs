@@ -1,22 +1,24 @@
 //! `hbase-txn get` and `scan`.
 
-use std::{pin::pin, task::Poll};
+use std::{io, pin::pin, task::Poll};
 
 use bytes::Bytes;
 use clap::Args;
 use futures::poll;
 use hbase_txn::{
-    BytesBinary, Cell, Comparator, Comparison, Filter, ResultScanner, Row, TableDescriptor,
-    TableDescriptorExt, TableName,
+    BytesBinary, Cell, CellKind, Comparator, Comparison, Filter, ReadFilter, ResultScanner, Row,
+    TableDescriptor, TableDescriptorExt, TableName,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
-    output::{Lines, Shown},
+    output::{self, Lines, Shown},
     progress::Progress,
-    values::{self, Column, Ranged},
+    value_type::{ValueType, ValueTypes},
+    values::{self, Ranged, TypedColumn},
 };
 
 /// Read a row
@@ -52,6 +54,12 @@ pub(crate) struct Scan {
     reversed: bool,
     #[command(flatten)]
     cells: Selection,
+    /// Also deleted cells and delete markers that no compaction has removed, with all versions
+    #[arg(long, conflicts_with_all = ["column", "versions", "all_versions"])]
+    raw: bool,
+    /// Print only the number of rows; table count reads several regions at once
+    #[arg(long)]
+    count: bool,
 }
 
 /// The rows of a scan.
@@ -77,12 +85,22 @@ pub(in crate::cmd) struct Selection {
     /// Only this family; may be repeated
     #[arg(long, value_name = "F", value_parser = values::bytes)]
     pub(in crate::cmd) family: Vec<Bytes>,
-    /// Only this column; may be repeated
-    #[arg(long, value_name = "F:Q", value_parser = values::column)]
-    pub(in crate::cmd) column: Vec<Column>,
+    /// Only this column; may be repeated. F:Q:toLong shows its values as numbers, as do toInt, toShort,
+    /// toDouble, toFloat and toBoolean; other bytes are shown as bytes
+    #[arg(long, value_name = "F:Q[:TYPE]", value_parser = values::typed_column)]
+    pub(in crate::cmd) column: Vec<TypedColumn>,
+    /// Only cells that pass this filter of HBase's filter language
+    #[arg(long, value_name = "FILTER")]
+    pub(in crate::cmd) filter: Option<ReadFilter>,
+    /// Type of the values in all columns without a type of their own, such as toLong
+    #[arg(long, value_name = "TYPE", value_parser = ValueType::named)]
+    pub(in crate::cmd) formatter: Option<ValueType>,
     /// Maximum number of versions of each column, newest first [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
-    pub(in crate::cmd) versions: Option<Ranged<u64>>,
+    versions: Option<Ranged<u64>>,
+    /// All versions of each column
+    #[arg(long, conflicts_with = "versions")]
+    all_versions: bool,
 }
 
 impl Range {
@@ -109,17 +127,18 @@ impl Range {
                 .start_row(self.start_row.unwrap_or_default())
                 .stop_row(self.stop_row.unwrap_or_default()),
         };
+        let versions = cells.versions()?;
         if let Some(filter) = cells.filter() {
             scan = scan.filter(filter);
         }
         for family in cells.family {
             scan = scan.family(family);
         }
-        for Column { family, qualifier } in cells.column {
-            scan = scan.column(family, qualifier);
+        for TypedColumn { column, .. } in cells.column {
+            scan = scan.column(column.family, column.qualifier);
         }
-        if let Some(versions) = cells.versions {
-            scan = scan.versions(count(&versions)?);
+        if let Some(versions) = versions {
+            scan = scan.versions(versions);
         }
         if let Some(limit) = self.limit {
             scan = scan.limit(limit.get("--limit")?);
@@ -129,9 +148,31 @@ impl Range {
 }
 
 impl Selection {
-    /// Excludes the toolkit's families if no family is named. Naming the table's own families
-    /// instead would need the master, which may refuse the user.
-    fn filter(&self) -> Option<Filter> {
+    /// Returns the types of the values.
+    pub(in crate::cmd) fn value_types(&self) -> ValueTypes {
+        let typed = |typed: &TypedColumn| Some((typed.column.clone(), typed.value_type?));
+        ValueTypes::new(self.column.iter().filter_map(typed).collect(), self.formatter)
+    }
+
+    /// Returns the number of versions of each column, if an option sets it.
+    pub(in crate::cmd) fn versions(&self) -> Result<Option<u32>, Failure> {
+        /// HBase accepts a Java int.
+        const ALL: u32 = i32::MAX as u32;
+        if self.all_versions {
+            return Ok(Some(ALL));
+        }
+        let Some(versions) = &self.versions else {
+            return Ok(None);
+        };
+        let versions = versions.get("--versions")?;
+        Ok(Some(
+            u32::try_from(versions).map_or(ALL, |versions| versions.min(ALL)),
+        ))
+    }
+
+    /// Returns the filter of the user, and excludes the toolkit's families if no family is named. Naming
+    /// the table's own families instead would need the master, which may refuse the user.
+    fn filter(&self) -> Option<ReadFilter> {
         let other_than = |family: &'static str| {
             Filter::family(Comparison::NotEqual, Comparator::binary(family.as_bytes()))
         };
@@ -141,12 +182,17 @@ impl Selection {
             TableDescriptor::LOCK_FAMILY,
         ];
         let all = self.family.is_empty() && self.column.is_empty();
-        all.then(|| Filter::all(kept.map(other_than)))
+        let without_kept = all.then(|| ReadFilter::from(Filter::all(kept.map(other_than))));
+        match (without_kept, self.filter.clone()) {
+            (Some(without_kept), Some(filter)) => Some(ReadFilter::all([without_kept, filter])),
+            (without_kept, filter) => without_kept.or(filter),
+        }
     }
 }
 
 impl Get {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let (value_types, versions) = (self.cells.value_types(), self.cells.versions()?);
         let mut get = hbase_txn::Get::new(self.row);
         if let Some(filter) = self.cells.filter() {
             get = get.filter(filter);
@@ -154,53 +200,64 @@ impl Get {
         for family in self.cells.family {
             get = get.family(family);
         }
-        for Column { family, qualifier } in self.cells.column {
-            get = get.column(family, qualifier);
+        for TypedColumn { column, .. } in self.cells.column {
+            get = get.column(column.family, column.qualifier);
         }
-        if let Some(versions) = self.cells.versions {
-            get = get.versions(count(&versions)?);
+        if let Some(versions) = versions {
+            get = get.versions(versions);
         }
         let table = global.connect().await?.table(self.table)?;
         match table.get(get).await? {
-            Some(row) => print_row(&row, global.output),
+            Some(row) => print_row(&row, &value_types, global.output),
             None => Ok(Exit::Done),
         }
     }
 }
 
-pub(super) fn print_row(row: &Row, format: Format) -> Outcome {
+pub(super) fn print_row(row: &Row, value_types: &ValueTypes, format: Format) -> Outcome {
     let mut lines = Lines::new();
-    write(&mut lines, row, format)?;
+    write(&mut lines, row, value_types, format)?;
     lines.flush()?;
     Ok(Exit::Done)
 }
 
 impl Scan {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let value_types = self.cells.value_types();
         let scan = self.range.scan(self.cells)?;
         let scan = if self.reversed { scan.reversed() } else { scan };
+        let scan = if self.raw { scan.raw() } else { scan };
         let table = global.connect().await?.table(self.table)?;
+        let name = table.name().clone();
         let mut scanner = table.scan(scan)?;
         let mut lines = Lines::new();
         let progress = Progress::beside_output();
-        let printed = print(&mut scanner, &mut lines, global.output, progress.as_ref()).await;
+        let form = match self.count {
+            true => None,
+            false => Some((&value_types, global.output)),
+        };
+        let printed = print(&mut scanner, &mut lines, form, progress.as_ref()).await;
         if let Some(progress) = progress {
             progress.finish();
         }
         // Rows that were read are printed even if an error follows.
         let flushed = lines.flush();
-        printed?;
+        let rows = printed?;
         flushed?;
+        if self.count {
+            print_count(&name, rows, global.output)?;
+        }
         Ok(Exit::Done)
     }
 }
 
+/// Prints the rows in this form, if any, and returns their number.
 async fn print(
     scanner: &mut ResultScanner,
     lines: &mut Lines,
-    format: Format,
+    form: Option<(&ValueTypes, Format)>,
     progress: Option<&Progress>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let mut rows = 0_u64;
     loop {
         let mut next = pin!(scanner.next());
@@ -216,18 +273,28 @@ async fn print(
             }
         };
         let Some(row) = next? else {
-            return Ok(());
+            return Ok(rows);
         };
-        write(lines, &row, format)?;
+        if let Some((value_types, format)) = form {
+            write(lines, &row, value_types, format)?;
+        }
         rows += 1;
     }
 }
 
-/// HBase accepts a Java int.
-fn count(versions: &Ranged<u64>) -> Result<u32, Failure> {
-    const MOST: u32 = i32::MAX as u32;
-    let versions = versions.get("--versions")?;
-    Ok(u32::try_from(versions).map_or(MOST, |versions| versions.min(MOST)))
+#[derive(Serialize)]
+struct CountObject {
+    table: String,
+    rows: u64,
+}
+
+/// Prints the number of rows of a table.
+pub(in crate::cmd) fn print_count(table: &TableName, rows: u64, format: Format) -> io::Result<()> {
+    let table = table.to_string();
+    match format {
+        Format::Json => output::json(&CountObject { table, rows }),
+        Format::Table => output::line(&format!("{table}: {rows} rows")),
+    }
 }
 
 /// A row in JSON. The keys and their order are fixed.
@@ -246,22 +313,43 @@ struct CellObject<'a> {
     /// The lifetime from the timestamp on, if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
-    value: Shown<'a>,
+    value: ShownValue<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_type: Option<&'static str>,
+    /// The kind of a delete marker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+}
+
+/// A value: a number or a boolean if its column has a type, else bytes.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ShownValue<'a> {
+    Typed(Value),
+    Bytes(Shown<'a>),
 }
 
 impl<'a> RowObject<'a> {
-    pub(in crate::cmd) fn new(row: &'a Row) -> Self {
-        Self::of(row.key(), row.cells())
+    pub(in crate::cmd) fn new(row: &'a Row, value_types: &ValueTypes) -> Self {
+        Self::of(row.key(), row.cells(), value_types)
     }
 
     /// Creates the object of some cells of a row.
-    pub(in crate::cmd) fn of(key: &'a [u8], cells: &'a [Cell]) -> Self {
-        let cells = cells.iter().map(|cell| CellObject {
-            family: Shown(&cell.family),
-            qualifier: Shown(&cell.qualifier),
-            timestamp: Some(cell.timestamp),
-            ttl_ms: cell.expires_at().map(|end| end.saturating_sub(cell.timestamp)),
-            value: Shown(&cell.value),
+    pub(in crate::cmd) fn of(key: &'a [u8], cells: &'a [Cell], value_types: &ValueTypes) -> Self {
+        let cells = cells.iter().map(|cell| {
+            let (value, value_type) = match value_types.decode(cell) {
+                Some((value_type, value)) => (ShownValue::Typed(value), Some(value_type.name())),
+                None => (ShownValue::Bytes(Shown(&cell.value)), None),
+            };
+            CellObject {
+                family: Shown(&cell.family),
+                qualifier: Shown(&cell.qualifier),
+                timestamp: Some(cell.timestamp),
+                ttl_ms: cell.expires_at().map(|end| end.saturating_sub(cell.timestamp)),
+                value,
+                value_type,
+                kind: marker(cell),
+            }
         });
         Self {
             row: Shown(key),
@@ -278,9 +366,9 @@ impl<'a> RowObject<'a> {
     }
 }
 
-fn write(lines: &mut Lines, row: &Row, format: Format) -> Result<(), Failure> {
+fn write(lines: &mut Lines, row: &Row, value_types: &ValueTypes, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
-        lines.json(&RowObject::new(row))?;
+        lines.json(&RowObject::new(row, value_types))?;
         return Ok(());
     }
     for cell in row.cells() {
@@ -290,8 +378,13 @@ fn write(lines: &mut Lines, row: &Row, format: Format) -> Result<(), Failure> {
             BytesBinary(&cell.family),
             BytesBinary(&cell.qualifier),
             cell.timestamp,
-            BytesBinary(&cell.value)
+            marker(cell).map_or_else(|| value_types.text(cell), |kind| format!("type={kind}"))
         ))?;
     }
     Ok(())
+}
+
+/// Returns the kind of a delete marker, as HBase names it.
+fn marker(cell: &Cell) -> Option<String> {
+    (cell.kind != CellKind::Put).then(|| format!("{:?}", cell.kind))
 }

@@ -18,15 +18,16 @@ use crate::{
 ///
 /// Nothing is printed. Exit status 4: the answer was lost, and the cells may have been written.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn put orders xxxabc f:status=paid --ttl 1h")]
+#[command(after_help = "Example: hbase-txn put orders xxxabc f:status=paid f:total:toLong=1250 --ttl 1h")]
 pub(crate) struct Put {
     /// Table, with its namespace if it has one
     table: TableName,
     /// Row key; \xNN is a byte
     #[arg(value_parser = values::bytes)]
     row: Bytes,
-    /// Cells; \xNN is a byte
-    #[arg(value_name = "F:Q=VALUE", required = true, value_parser = values::cell)]
+    /// Cells; \xNN is a byte. F:Q:toLong=5 writes a number of eight bytes; there are also toInt, toShort,
+    /// toDouble, toFloat and toBoolean
+    #[arg(value_name = "F:Q[:TYPE]=VALUE", required = true, value_parser = values::cell)]
     cells: Vec<CellValue>,
     /// Lifetime of the cells, from their timestamp on
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]

@@ -2,14 +2,12 @@
 
 use clap::Args;
 use hbase_txn::TableName;
-use serde::Serialize;
 
 use super::regions_at_once::RegionsAtOnce;
 use crate::{
-    cmd::rows::{Range, Selection},
+    cmd::rows::{Range, Selection, print_count},
     exit::{Exit, Outcome},
-    global::{Format, Global},
-    output,
+    global::Global,
     progress::Progress,
 };
 
@@ -27,12 +25,6 @@ pub(crate) struct Count {
     cells: Selection,
     #[command(flatten)]
     regions: RegionsAtOnce,
-}
-
-#[derive(Serialize)]
-struct CountObject {
-    table: String,
-    rows: u64,
 }
 
 impl Count {
@@ -57,11 +49,7 @@ impl Count {
         if let Some(progress) = progress {
             progress.finish();
         }
-        let name = table.name().to_string();
-        match global.output {
-            Format::Json => output::json(&CountObject { table: name, rows })?,
-            Format::Table => output::line(&format!("{name}: {rows} rows"))?,
-        }
+        print_count(table.name(), rows, global.output)?;
         Ok(Exit::Done)
     }
 }

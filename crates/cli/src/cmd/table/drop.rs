@@ -42,7 +42,7 @@ impl Drop {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let table = self.name.to_string();
         let consequence = format!("This deletes table {table} and all its rows.");
-        confirm(self.yes, &table, &consequence)?;
+        confirm(global, self.yes, &table, &consequence)?;
         let admin = global.connect_for(&self.name).await?;
         admin.delete_table(&self.name).await?;
         print_done(global, &self.name, "dropped", ("dropped", true))
@@ -53,7 +53,7 @@ impl Truncate {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let table = self.name.to_string();
         let consequence = format!("This deletes all rows of table {table}.");
-        confirm(self.yes, &table, &consequence)?;
+        confirm(global, self.yes, &table, &consequence)?;
         let admin = global.connect_for(&self.name).await?;
         admin.truncate_table(&self.name, !self.drop_splits).await?;
         print_done(global, &self.name, "truncated", ("truncated", true))

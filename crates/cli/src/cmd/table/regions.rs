@@ -179,7 +179,7 @@ impl TruncateRegion {
         let region = region_of(&admin, &self.name, &self.row).await?;
         let (table, range) = (self.name.to_string(), region.range_text());
         let consequence = format!("This deletes all rows of table {table} in {range}.");
-        confirm(self.yes, &table, &consequence)?;
+        confirm(global, self.yes, &table, &consequence)?;
         admin.truncate_region(&region).await?;
         print(global, &admin, &self.name).await
     }

@@ -30,7 +30,7 @@ pub(in crate::cmd) fn regions_at_once(option: &Ranged<usize>) -> Result<usize, F
     if RANGE.contains(&regions) {
         return Ok(regions);
     }
-    Err(Failure::Refused(format!(
+    Err(Failure::Unparsable(format!(
         "--regions-at-once {regions} is out of range: {} to {}",
         RANGE.start(),
         RANGE.end()

@@ -161,7 +161,12 @@ impl Repair {
         }
         repair.check(&steps).map_err(with_options)?;
         if !steps.is_empty() {
-            confirm(self.yes, &self.name.to_string(), &summary(&self.name, &steps))?;
+            confirm(
+                global,
+                self.yes,
+                &self.name.to_string(),
+                &summary(&self.name, &steps),
+            )?;
         }
         let progress = Progress::new();
         let repaired = repair.run(|step| progress.step(&step.to_string())).await;

@@ -25,11 +25,13 @@ pub(super) struct Rule {
 impl Rule {
     /// Returns the specified rule, if any.
     pub(super) fn stated(&self) -> Result<Option<PartitionRule>, Failure> {
-        Ok(match (&self.prefix_length, &self.delimiter) {
-            (Some(length), _) => Some(PartitionRule::prefix_length(length.get("--prefix-length")?)?),
-            (None, Some(delimiter)) => Some(PartitionRule::delimiter(delimiter.clone())?),
-            (None, None) => None,
-        })
+        let rule = match (&self.prefix_length, &self.delimiter) {
+            (Some(length), _) => PartitionRule::prefix_length(length.get("--prefix-length")?),
+            (None, Some(delimiter)) => PartitionRule::delimiter(delimiter.clone()),
+            (None, None) => return Ok(None),
+        };
+        rule.map(Some)
+            .map_err(|error| Failure::Unparsable(error.to_string()))
     }
 }
 

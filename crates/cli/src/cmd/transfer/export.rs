@@ -26,7 +26,7 @@ use crate::{
     global::{self, Global},
     output::{self, Lines},
     progress::Progress,
-    values::{self, Column, Ranged},
+    values::{self, Ranged},
 };
 
 /// Export rows to a file
@@ -50,9 +50,6 @@ pub(crate) struct Export {
     range: Range,
     #[command(flatten)]
     cells: Selection,
-    /// All versions of each column
-    #[arg(long, conflicts_with = "versions")]
-    all_versions: bool,
     /// Leave the timestamps out of JSON, so that imported cells get the server's time
     #[arg(long, conflicts_with_all = ["versions", "all_versions", "columns"])]
     without_timestamps: bool,
@@ -70,9 +67,9 @@ pub(crate) struct Export {
 
 const EXAMPLE: &str = r#"Example: hbase-txn export orders rows.json --prefix xxx --all-versions
 
-Each line is a row, {"row":"xxxabc","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":"\\x00"}]}, in order. A cell with a lifetime of its own also has `ttl_ms`. A row that may need more than 64 MiB is several lines, because an import reads no longer ones. A single cell that needs more ends the export with an error.
+Each line is a row, {"row":"xxxabc","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":"\\x00"}]}, in order. --column f:n:toLong writes the values of a column as numbers: "value":5,"value_type":"toLong". A cell with a lifetime of its own also has `ttl_ms`. A row that may need more than 64 MiB is several lines, because an import reads no longer ones. A single cell that needs more ends the export with an error.
 
-Example: hbase-txn export orders rows.tsv --columns HBASE_ROW_KEY,HBASE_TS_KEY,f:q,f:r
+Example: hbase-txn export orders rows.tsv --columns HBASE_ROW_KEY,HBASE_TS_KEY,f:q,f:n:toLong
 
 With HBASE_TS_KEY each timestamp of a row is a line of its own; without it a row is a line with the newest values. \N is a column without a cell. Bytes are written as in HBase's shell, \xNN. TSV has no lifetimes."#;
 
@@ -117,6 +114,7 @@ impl Export {
         let form = Form {
             format,
             with_timestamps: !self.without_timestamps,
+            value_types: self.cells.value_types(),
             with_access_rules: !self.without_access_rules,
         };
         let (name, is_resumable) = (self.table.clone(), !self.range.has_limit());
@@ -160,10 +158,6 @@ impl Export {
 
     /// Selects the columns of TSV, and the versions.
     fn select(&mut self, format: &Format) -> Result<(), Failure> {
-        if self.all_versions {
-            let all = i32::MAX.unsigned_abs().into();
-            self.cells.versions = Some(Ranged::new("", Some(all)));
-        }
         let Format::Tsv(tsv) = format else {
             return Ok(());
         };
@@ -172,12 +166,18 @@ impl Export {
                 "--columns names the columns of TSV; leave --family and --column out".to_owned(),
             ));
         }
-        if self.cells.versions.is_some() && !tsv.columns.has_timestamp() {
+        if self.cells.formatter.is_some() {
+            return Err(Failure::Unparsable(
+                "the types of TSV are part of --columns, such as f:n:toLong; leave --formatter out"
+                    .to_owned(),
+            ));
+        }
+        if self.cells.versions()?.is_some() && !tsv.columns.has_timestamp() {
             return Err(Failure::Unparsable(
                 "several versions need a timestamp: add HBASE_TS_KEY to --columns".to_owned(),
             ));
         }
-        self.cells.column = tsv.columns.of_cells().cloned().collect::<Vec<Column>>();
+        self.cells.column = tsv.columns.of_cells().cloned().collect();
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use tokio::time::interval;
 
 use super::{
     format::Format,
+    json,
     part::Part,
     partial::{Partial, State},
 };
@@ -25,6 +26,7 @@ use crate::{
     exit::Failure,
     output::{self, Lines},
     progress::Progress,
+    value_type::ValueTypes,
 };
 
 /// The time between two checkpoints.
@@ -37,8 +39,19 @@ const ROWS: u64 = 1_000;
 pub(super) struct Form {
     pub(super) format: Format,
     pub(super) with_timestamps: bool,
+    pub(super) value_types: ValueTypes,
     /// Whether a cell with a visibility expression or an ACL is an error.
     pub(super) with_access_rules: bool,
+}
+
+impl Form {
+    /// Writes a row. Refuses one that can't be imported.
+    fn write(&self, lines: &mut Lines, row: &Row) -> Result<(), Failure> {
+        match &self.format {
+            Format::Json => json::write(lines, row, self),
+            Format::Tsv(tsv) => tsv.write(lines, row),
+        }
+    }
 }
 
 /// An export in progress.
@@ -124,8 +137,8 @@ impl Exporter {
 
     fn write(&mut self, part: usize, row: &Row) -> Result<(), Failure> {
         let form = &self.form;
-        let written = check_access_rules(row, form.with_access_rules)
-            .and_then(|()| form.format.write(&mut self.lines, row, form.with_timestamps));
+        let written =
+            check_access_rules(row, form.with_access_rules).and_then(|()| form.write(&mut self.lines, row));
         self.is_refused = matches!(written, Err(Failure::Refused(_)));
         written?;
         let with_rules = row.cells().iter().filter(|cell| cell.has_access_rules());

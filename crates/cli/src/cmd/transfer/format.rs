@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
-use hbase_txn::Row;
-
 use super::{
     json,
     tsv::{self, Columns, Separator, Tsv},
 };
-use crate::{cmd::json_line::LineMutation, exit::Failure, output::Lines};
+use crate::{cmd::json_line::LineMutation, exit::Failure};
+use clap::{Args, ValueEnum};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,14 +73,6 @@ impl Format {
         }
     }
 
-    /// Writes a row. Refuses one that can't be imported.
-    pub(super) fn write(&self, lines: &mut Lines, row: &Row, with_timestamps: bool) -> Result<(), Failure> {
-        match self {
-            Self::Json => json::write(lines, row, with_timestamps),
-            Self::Tsv(tsv) => tsv.write(lines, row),
-        }
-    }
-
     /// Parses a line into its mutations, at least one. The error names the line.
     pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Vec<LineMutation>, String> {
         match self {
@@ -91,6 +81,7 @@ impl Format {
                 vec![LineMutation {
                     mutation,
                     deletes_now: false,
+                    counter: None,
                 }]
             }),
         }

@@ -239,7 +239,10 @@ impl Import {
             // Lines in flight may have been stored: a resumed import writes them again.
             Err(stop) => {
                 self.complain(settlement, stop);
-                Exit::Failed
+                match stop {
+                    Stop::Interrupted => Exit::Interrupted,
+                    Stop::TooManyRejects(_) | Stop::Failed(_) => Exit::Failed,
+                }
             }
         };
         let summary = Summary {

@@ -12,34 +12,35 @@ use bytes::Bytes;
 use hbase_txn::{BytesBinary, Cell, Put, Row};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::line_length::check_length;
+use super::{exporter::Form as ExportForm, line_length::check_length};
 use crate::{
     cmd::{
         input_lines::InputLines,
-        json_line::{self, LineMutation, Object, keys},
+        json_line::{self, LineMutation, LineValue, Object, keys},
         rows::RowObject,
     },
     exit::Failure,
     output::Lines,
+    value_type::ValueType,
 };
 
 /// The maximum number of characters of a byte: `\\xNN`.
 const MAX_CHARACTERS: usize = 5;
 /// More than the number of characters of a cell or a row without its bytes.
-const KEYS: usize = 128;
+const KEYS: usize = 160;
 
 /// Writes a row as one line, or as several that are short enough to be imported.
-pub(super) fn write(lines: &mut Lines, row: &Row, with_timestamps: bool) -> Result<(), Failure> {
-    write_lines(lines, row, with_timestamps, InputLines::LONGEST)
+pub(super) fn write(lines: &mut Lines, row: &Row, form: &ExportForm) -> Result<(), Failure> {
+    write_lines(lines, row, form, InputLines::LONGEST)
 }
 
-fn write_lines(lines: &mut Lines, row: &Row, with_timestamps: bool, longest: usize) -> Result<(), Failure> {
+fn write_lines(lines: &mut Lines, row: &Row, form: &ExportForm, longest: usize) -> Result<(), Failure> {
     let mut rest = row.cells();
     while !rest.is_empty() {
         let (cells, behind) = rest.split_at(fitting(row.key(), rest, longest));
         rest = behind;
-        let object = RowObject::of(row.key(), cells);
-        let object = match with_timestamps {
+        let object = RowObject::of(row.key(), cells, &form.value_types);
+        let object = match form.with_timestamps {
             true => object,
             false => object.without_timestamps(),
         };
@@ -127,7 +128,9 @@ struct OptionalCellKeys {
     #[serde(default, deserialize_with = "keys::qualifier")]
     qualifier: Option<Bytes>,
     #[serde(default, deserialize_with = "keys::value")]
-    value: Option<Bytes>,
+    value: Option<LineValue>,
+    #[serde(default, deserialize_with = "keys::value_type")]
+    value_type: Option<ValueType>,
     #[serde(default, deserialize_with = "keys::timestamp")]
     timestamp: Option<u64>,
     #[serde(default, deserialize_with = "keys::ttl")]
@@ -142,7 +145,7 @@ impl TryFrom<OptionalCellKeys> for CellKeys {
         Ok(Self {
             family: keys.family.ok_or_else(|| needed("family"))?,
             qualifier: keys.qualifier.ok_or_else(|| needed("qualifier"))?,
-            value: keys.value.ok_or_else(|| needed("value"))?,
+            value: LineValue::bytes(keys.value, keys.value_type)?.ok_or_else(|| needed("value"))?,
             timestamp: keys.timestamp,
             ttl_ms: keys.ttl_ms,
         })
@@ -175,6 +178,7 @@ impl RowKeys {
         let puts = puts.into_values().map(|put| LineMutation {
             mutation: put.into(),
             deletes_now: false,
+            counter: None,
         });
         Ok(puts.collect())
     }
@@ -207,7 +211,8 @@ mod tests {
     use hbase_txn::{CellKind, Delete, Mutation};
     use rstest::rstest;
 
-    use super::*;
+    use super::{super::format::Format, *};
+    use crate::value_type::ValueTypes;
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -227,9 +232,18 @@ mod tests {
         Cell::new(row, family, qualifier, u64::MAX, CellKind::Put, value.into())
     }
 
+    fn form() -> ExportForm {
+        ExportForm {
+            format: Format::Json,
+            with_timestamps: true,
+            value_types: ValueTypes::counters(),
+            with_access_rules: true,
+        }
+    }
+
     #[test]
     fn row_that_may_be_too_long_is_several_lines() {
-        const LONGEST: usize = 700;
+        const LONGEST: usize = 780;
         let cells = [
             cell("a", &[0; 50]),
             cell("b", b"\"\\"),
@@ -240,7 +254,7 @@ mod tests {
         let row = Row::new("r\"".into(), cells.to_vec());
         let buffer = Buffer::default();
         let mut lines = Lines::to(buffer.clone(), "buffer");
-        write_lines(&mut lines, &row, true, LONGEST).unwrap();
+        write_lines(&mut lines, &row, &form(), LONGEST).unwrap();
         lines.flush().unwrap();
         let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
         assert!(text.lines().all(|line| line.len() <= LONGEST), "{text}");
@@ -262,7 +276,9 @@ mod tests {
     fn cell_that_is_too_long_is_refused() {
         let row = Row::new("r\"".into(), vec![cell("q", &[0; 200])]);
         let mut lines = Lines::to(Buffer::default(), "buffer");
-        let refusal = write_lines(&mut lines, &row, true, 700).unwrap_err().to_string();
+        let refusal = write_lines(&mut lines, &row, &form(), 700)
+            .unwrap_err()
+            .to_string();
         assert!(
             refusal.contains("row r\"") && refusal.contains("at most 700"),
             "{refusal}"
@@ -282,6 +298,10 @@ mod tests {
     #[case(
         r#"{"cells":[{"value":"v","family":"f","qualifier":""},{"family":"g","qualifier":"q","value":"","timestamp":9}],"row":"r"}"#,
         Put::new("r").cell("f", "", "v").cell_at("g", "q", 9, "")
+    )]
+    #[case(
+        r#"{"row":"r","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":-1,"value_type":"toLong"}]}"#,
+        Put::new("r").cell_at("f", "q", 5, -1i64)
     )]
     #[case(r#"{"op":"delete","row":"r"}"#, Delete::new("r"))]
     #[case(

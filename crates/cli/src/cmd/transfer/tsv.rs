@@ -3,14 +3,15 @@
 use std::{collections::BTreeSet, str};
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Mutation, Put, Row, parse_bytes_binary};
+use hbase_txn::{BytesBinary, Cell, Mutation, Put, Row, parse_bytes_binary};
 
 use super::line_length::check_length;
 use crate::{
     cmd::{input_lines::InputLines, json_line::refuse_byte_order_mark},
     exit::Failure,
     output::Lines,
-    values::{self, Column, Part},
+    value_type::ValueType,
+    values::{self, Column, Part, TypedColumn},
 };
 
 const ROW_KEY: &str = "HBASE_ROW_KEY";
@@ -37,7 +38,7 @@ pub(super) struct Columns(Vec<Field>);
 enum Field {
     Row,
     Timestamp,
-    Column(Column),
+    Column(TypedColumn),
 }
 
 /// An ASCII character between two fields. It is never a part of `\xNN` or `\N`.
@@ -57,12 +58,17 @@ pub(super) fn columns(text: &str) -> Result<Columns, String> {
                 ));
             }
             name => {
-                let Part { family, qualifier } = values::part(name)?;
+                let (Part { family, qualifier }, value_type) = values::typed_part(name)?;
                 let qualifier = qualifier.unwrap_or_default();
-                Field::Column(Column { family, qualifier })
+                let column = Column { family, qualifier };
+                Field::Column(TypedColumn { column, value_type })
             }
         };
-        if fields.contains(&field) {
+        let is_named = |other: &Field| match (other, &field) {
+            (Field::Column(other), Field::Column(typed)) => other.column == typed.column,
+            (other, field) => other == field,
+        };
+        if fields.iter().any(is_named) {
             return Err(format!("{name} is named twice"));
         }
         fields.push(field);
@@ -89,7 +95,7 @@ pub(super) fn separator(text: &str) -> Result<Separator, String> {
 
 impl Columns {
     /// Returns the columns of cells.
-    pub(super) fn of_cells(&self) -> impl Iterator<Item = &Column> {
+    pub(super) fn of_cells(&self) -> impl Iterator<Item = &TypedColumn> {
         self.0.iter().filter_map(|field| match field {
             Field::Column(column) => Some(column),
             Field::Row | Field::Timestamp => None,
@@ -125,7 +131,10 @@ impl Tsv {
                 Field::Row => row = self.bytes(text).map_err(in_field)?,
                 Field::Timestamp => timestamp = Some(millis(text).map_err(in_field)?),
                 Field::Column(_) if !self.raw && text == ABSENT.as_bytes() => {}
-                Field::Column(column) => cells.push((column, self.bytes(text).map_err(in_field)?)),
+                Field::Column(TypedColumn { column, value_type }) => {
+                    let value = self.value(text, *value_type).map_err(in_field)?;
+                    cells.push((column, value));
+                }
             }
         }
         if cells.is_empty() {
@@ -139,6 +148,14 @@ impl Tsv {
             Some(timestamp) => put.timestamp(timestamp).into(),
             None => put.into(),
         })
+    }
+
+    fn value(&self, text: &[u8], value_type: Option<ValueType>) -> Result<Bytes, String> {
+        let bytes = self.bytes(text)?;
+        match value_type {
+            Some(value_type) => value_type.encode(&String::from_utf8_lossy(&bytes)),
+            None => Ok(bytes),
+        }
     }
 
     fn bytes(&self, text: &[u8]) -> Result<Bytes, String> {
@@ -174,15 +191,18 @@ impl Tsv {
             match field {
                 Field::Row => text.push_str(&self.escaped(row.key())),
                 Field::Timestamp => text.push_str(&timestamp.unwrap_or_default().to_string()),
-                Field::Column(column) => {
+                Field::Column(TypedColumn { column, value_type }) => {
                     let cell = row.cells().iter().find(|cell| {
                         cell.family == column.family
                             && cell.qualifier == column.qualifier
                             && timestamp.is_none_or(|timestamp| cell.timestamp == timestamp)
                     });
-                    match cell {
-                        Some(cell) => text.push_str(&self.escaped(&cell.value)),
-                        None => text.push_str(ABSENT),
+                    match (cell, value_type) {
+                        (Some(cell), Some(value_type)) => {
+                            text.push_str(&self.escaped(decoded(cell, *value_type)?.as_bytes()));
+                        }
+                        (Some(cell), None) => text.push_str(&self.escaped(&cell.value)),
+                        (None, _) => text.push_str(ABSENT),
                     }
                 }
             }
@@ -200,6 +220,21 @@ impl Tsv {
             false => text,
         }
     }
+}
+
+/// Returns the text of a value of this type. Refuses other values, for which TSV has no form.
+fn decoded(cell: &Cell, value_type: ValueType) -> Result<String, Failure> {
+    let decoded = value_type.decode(&cell.value).map(|value| value.to_string());
+    decoded.ok_or_else(|| {
+        Failure::Refused(format!(
+            "row {}: the value of {}:{} is not {}: {}",
+            BytesBinary(&cell.row),
+            BytesBinary(&cell.family),
+            BytesBinary(&cell.qualifier),
+            value_type.range(),
+            BytesBinary(&cell.value[..cell.value.len().min(40)])
+        ))
+    })
 }
 
 impl Separator {
@@ -245,6 +280,17 @@ mod tests {
         assert_eq!(read, Ok(expected.into()));
     }
 
+    #[rstest]
+    #[case("HBASE_ROW_KEY,f:a:toLong", "r\t-5", put().cell("f", "a", -5i64))]
+    #[case("HBASE_ROW_KEY,f:a:toBoolean,f:b", "r\ttrue\ttrue", put().cell("f", "a", true).cell("f", "b", "true"))]
+    fn typed_fields_are_read_and_written(#[case] columns: &str, #[case] line: &str, #[case] expected: Put) {
+        for separator in ["\t", "-"] {
+            let line = line.replace('-', r"\x2D").replace('\t', separator);
+            let read = tsv(columns, separator, false).parse(1, line.as_bytes());
+            assert_eq!(read, Ok(expected.clone().into()));
+        }
+    }
+
     #[test]
     fn raw_fields_are_bytes() {
         let read = tsv("HBASE_ROW_KEY,f:a", ",", true).parse(1, b"r,\\N\xff\r");
@@ -285,6 +331,7 @@ mod tests {
     #[case("HBASE_ROW_KEY", "at least one column")]
     #[case("HBASE_ROW_KEY,HBASE_TS_KEY", "at least one column")]
     #[case("HBASE_ROW_KEY,f:a,f:a", "f:a is named twice")]
+    #[case("HBASE_ROW_KEY,f:a,f:a:toLong", "f:a:toLong is named twice")]
     #[case("HBASE_ROW_KEY,f:a,HBASE_ROW_KEY", "named twice")]
     #[case("HBASE_ROW_KEY,HBASE_CELL_TTL,f:a", "HBASE_CELL_TTL is not supported")]
     #[case("HBASE_ROW_KEY,,f:a", "written F or F:Q")]

@@ -1,15 +1,17 @@
 //! Outcomes of transactions, in the order of the lines.
 
-use std::io;
+use std::{borrow::Cow, io};
 
-use hbase_txn::{BytesBinary, Outcome, Printable, Rejection, Row, Unsettled};
-use serde::{Serialize, Serializer};
+use hbase_txn::{BytesBinary, Cell, FailedCondition, Outcome, Printable, Row, Unsettled};
+use serde::Serialize;
+use serde_json::Value;
 
+use super::format::RowTypes;
 use crate::{
     exit::{Exit, Failure},
     global::Format,
     hints,
-    output::{self, Lines, Shown},
+    output::{self, Lines},
     progress::Progress,
 };
 
@@ -27,15 +29,11 @@ pub(super) struct Answer {
     #[serde(skip_serializing_if = "is_false")]
     replayed: bool,
     /// The conditions that did not hold.
-    #[serde(
-        rename = "failed",
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "failed"
-    )]
-    rejection: Option<Rejection>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<FailedObject>,
     /// The results of increments and appends, if the server returned them.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "cells")]
-    results: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    results: Vec<CellObject>,
     /// The id for settling an unknown outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
@@ -44,21 +42,23 @@ pub(super) struct Answer {
 }
 
 /// A condition that did not hold.
-#[derive(Serialize)]
-struct FailedObject<'a> {
-    label: &'a str,
-    row: Shown<'a>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct FailedObject {
+    label: String,
+    row: String,
     /// The value that was found.
-    found: Option<Shown<'a>>,
+    found: Option<Value>,
 }
 
 /// A cell that an increment or an append wrote.
-#[derive(Serialize)]
-struct CellObject<'a> {
-    row: Shown<'a>,
-    family: Shown<'a>,
-    qualifier: Shown<'a>,
-    value: Shown<'a>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct CellObject {
+    row: String,
+    family: String,
+    qualifier: String,
+    value: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_type: Option<&'static str>,
 }
 
 /// Prints answers, and keeps the most severe status.
@@ -137,16 +137,31 @@ impl Answer {
         }
     }
 
-    pub(super) fn of(line: u64, prefix: String, rows: usize, outcome: Outcome) -> Self {
+    pub(super) fn of(
+        line: u64,
+        prefix: String,
+        rows: usize,
+        value_types: &RowTypes,
+        outcome: Outcome,
+    ) -> Self {
         let answer = Self::new(line, Some(prefix), Some(rows), outcome.name());
         match outcome {
             Outcome::Committed(committed) => Self {
                 replayed: committed.replayed,
-                results: committed.results,
+                results: committed
+                    .results
+                    .iter()
+                    .flat_map(Row::cells)
+                    .map(|cell| CellObject::new(cell, value_types))
+                    .collect(),
                 ..answer
             },
             Outcome::Rejected(rejection) => Self {
-                rejection: Some(rejection),
+                failed: rejection
+                    .failed
+                    .into_iter()
+                    .map(|condition| FailedObject::new(condition, value_types))
+                    .collect(),
                 ..answer
             },
             Outcome::Invalid(error) | Outcome::Aborted(error) => Self {
@@ -169,7 +184,7 @@ impl Answer {
             outcome,
             rows,
             replayed: false,
-            rejection: None,
+            failed: Vec::new(),
             results: Vec::new(),
             id: None,
             error: None,
@@ -198,20 +213,71 @@ impl Answer {
         if self.replayed {
             text += " before";
         }
-        for cell in self.results.iter().flat_map(Row::cells) {
-            let (row, family) = (BytesBinary(&cell.row), BytesBinary(&cell.family));
-            let (qualifier, value) = (BytesBinary(&cell.qualifier), BytesBinary(&cell.value));
-            text += &format!("; {row} {family}:{qualifier} is {value}");
+        for cell in &self.results {
+            let (row, family, qualifier) = (&cell.row, &cell.family, &cell.qualifier);
+            text += &format!("; {row} {family}:{qualifier} is {}", plain(&cell.value));
         }
-        if let Some(why) = self
-            .rejection
-            .as_ref()
-            .map(ToString::to_string)
-            .or_else(|| self.error.clone())
-        {
-            text += &format!(": {why}");
+        for (index, condition) in self.failed.iter().enumerate() {
+            text += if index == 0 { ": not met: " } else { "; " };
+            text += &condition.text();
+        }
+        if let Some(error) = &self.error {
+            text += &format!(": {error}");
         }
         text
+    }
+}
+
+impl FailedObject {
+    fn new(condition: FailedCondition, value_types: &RowTypes) -> Self {
+        Self {
+            label: condition.label,
+            row: BytesBinary(&condition.row).to_string(),
+            found: condition.found.map(|cell| shown(&cell, value_types).0),
+        }
+    }
+
+    fn text(&self) -> String {
+        /// The number of characters of a value that are shown.
+        const SHOWN: usize = 64;
+        let label = &self.label;
+        let Some(found) = &self.found else {
+            return label.clone();
+        };
+        let found = plain(found);
+        match found.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{label} (found {}…)", &found[..end]),
+            None => format!("{label} (found {found})"),
+        }
+    }
+}
+
+impl CellObject {
+    fn new(cell: &Cell, value_types: &RowTypes) -> Self {
+        let (value, value_type) = shown(cell, value_types);
+        Self {
+            row: BytesBinary(&cell.row).to_string(),
+            family: BytesBinary(&cell.family).to_string(),
+            qualifier: BytesBinary(&cell.qualifier).to_string(),
+            value,
+            value_type,
+        }
+    }
+}
+
+/// Returns a value for JSON: a number or a boolean if its column has a type, else a string.
+fn shown(cell: &Cell, value_types: &RowTypes) -> (Value, Option<&'static str>) {
+    match value_types.get(&cell.row).and_then(|of_row| of_row.decode(cell)) {
+        Some((value_type, value)) => (value, Some(value_type.name())),
+        None => (BytesBinary(&cell.value).to_string().into(), None),
+    }
+}
+
+/// Returns a value for people: a string without quotes.
+fn plain(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        other => other.to_string().into(),
     }
 }
 
@@ -229,25 +295,6 @@ fn unknown(unsettled: &Unsettled, prefix: Option<&str>) -> String {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-fn failed<S: Serializer>(rejection: &Option<Rejection>, serializer: S) -> Result<S::Ok, S::Error> {
-    let failed = rejection.iter().flat_map(|rejection| &rejection.failed);
-    serializer.collect_seq(failed.map(|condition| FailedObject {
-        label: &condition.label,
-        row: Shown(&condition.row),
-        found: condition.found.as_ref().map(|cell| Shown(&cell.value)),
-    }))
-}
-
-fn cells<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
-    let cells = rows.iter().flat_map(Row::cells);
-    serializer.collect_seq(cells.map(|cell| CellObject {
-        row: Shown(&cell.row),
-        family: Shown(&cell.family),
-        qualifier: Shown(&cell.qualifier),
-        value: Shown(&cell.value),
-    }))
 }
 
 fn write(lines: &mut Lines, answer: &Answer, format: Format) -> io::Result<()> {

@@ -48,7 +48,9 @@ const EXAMPLE: &str = r#"Example: hbase-txn txn apply orders lines.json --output
 
 What a line changes means what it means in sequence. A put, an increment and an append take `ttl_ms`, a put and a delete `timestamp`, both in milliseconds. A delete without `qualifier` is of the family, without `family` of the row; with `timestamp`, of what is stamped at or before it. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
 
-Conditions must all hold, or nothing is applied: `op` is absent or present, or eq, ne, lt, le, gt, ge with a `value`, with which the stored value is compared byte by byte. An empty value counts as absent; for an absent cell only ne holds. `label` is the condition's name in outcomes. A line may have only conditions.
+A `value` may also be a number, which has eight bytes as a counter has, or true or false. `value_type` sets another type: toInt, toShort, toDouble, toFloat.
+
+Conditions must all hold, or nothing is applied: `op` is absent or present, or begins_with, equal, not_equal, less, less_or_equal, greater, greater_or_equal with a `value`, with which the stored value is compared: bytes byte by byte, a number of eight bytes by its sign and size. An empty value counts as absent; for an absent cell only not_equal holds. `label` is the condition's name in outcomes. A line may have only conditions.
 
 With `id`, 1 to 64 bytes, the transaction is recorded in its partition: it is applied once, however often the line is sent within the table's replay window, by default 24 hours. An `id` stands for one list of mutations and conditions. A line with `id` or `conditions` is one transaction, so without `prefix` all its rows must be of one partition.
 
@@ -146,7 +148,7 @@ fn share(line: &InputLine) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-async fn commit(group: Group, mut turn: Turn, guard_timestamps: bool) -> Answer {
+async fn commit(group: Box<Group>, mut turn: Turn, guard_timestamps: bool) -> Answer {
     turn.comes().await;
     let deletes_now = group.deletes_now;
     let answer = group.commit().await;

@@ -2,12 +2,17 @@
 
 mod condition;
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use hbase_txn::{Condition, TransactionId};
 use serde::Deserialize;
 
 use self::condition::LineCondition;
-use crate::cmd::json_line::{self, LineMutation, Object, keys};
+use crate::{
+    cmd::json_line::{self, LineMutation, Object, keys},
+    value_type::ValueTypes,
+};
 
 /// A line: changes and conditions in one partition, or mutations of any rows. It has at least one
 /// mutation or condition.
@@ -19,7 +24,12 @@ pub(super) struct Transaction {
     pub(super) id: Option<TransactionId>,
     pub(super) conditions: Vec<Condition>,
     pub(super) mutations: Vec<LineMutation>,
+    /// The types of the conditions' values, by row.
+    pub(super) value_types: RowTypes,
 }
+
+/// The types of values, by row.
+pub(super) type RowTypes = HashMap<Bytes, ValueTypes>;
 
 impl Transaction {
     /// Parses a line. The error names the column, counted in bytes from 1.
@@ -31,14 +41,19 @@ impl Transaction {
                 text.len()
             ));
         }
+        let (mut conditions, mut value_types) = (Vec::new(), RowTypes::new());
+        for Object(LineCondition { condition, typed }) in keys.conditions {
+            if let Some((column, value_type)) = typed {
+                let of_row = value_types.entry(condition.row().clone()).or_default();
+                of_row.add(column, value_type);
+            }
+            conditions.push(condition);
+        }
         Ok(Self {
             prefix: keys.prefix,
             id: keys.id,
-            conditions: keys
-                .conditions
-                .into_iter()
-                .map(|Object(LineCondition(condition))| condition)
-                .collect(),
+            conditions,
+            value_types,
             mutations: keys
                 .mutations
                 .into_iter()

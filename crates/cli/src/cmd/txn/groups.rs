@@ -8,13 +8,17 @@ use std::{
 use hbase_txn::{BytesBinary, Condition, Mutation, Partition, PartitionedTable, TransactionId};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{answers::Answer, format::Transaction};
+use super::{
+    answers::Answer,
+    format::{RowTypes, Transaction},
+};
 use crate::{
     cmd::{
         input_lines::{InputLine, TooLong},
         json_line::LineMutation,
     },
     exit::Failure,
+    value_type::ValueType,
 };
 
 /// The handling of a line, or of a part of it.
@@ -23,7 +27,7 @@ pub(super) enum Step {
     /// A line that is refused before anything is sent.
     Refused(Answer),
     /// A transaction to commit.
-    Commit(Group),
+    Commit(Box<Group>),
 }
 
 /// A transaction of a line.
@@ -36,6 +40,8 @@ pub(super) struct Group {
     table: PartitionedTable,
     line: u64,
     rows: usize,
+    /// The types of the values that an answer may have: those of conditions and of counters.
+    value_types: RowTypes,
     /// The line's share of the memory for lines.
     _held: Arc<OwnedSemaphorePermit>,
 }
@@ -63,6 +69,7 @@ pub(super) fn steps(
             table: table.clone(),
             line: number,
             rows,
+            value_types: RowTypes::new(),
             deletes_now: false,
             _held: Arc::clone(&held),
             partition,
@@ -77,7 +84,7 @@ pub(super) fn steps(
             .into_iter()
             .map(|(partition, mutations)| {
                 let rows = rows(&mutations);
-                start(partition, rows).fill(None, Vec::new(), mutations)
+                start(partition, rows).fill(None, (Vec::new(), RowTypes::new()), mutations)
             })
             .collect();
     }
@@ -90,7 +97,9 @@ pub(super) fn steps(
         None => only_partition(table, &line).map_err(|why| format!("line {number}: {why}")),
     };
     vec![match partition {
-        Ok(partition) => start(partition, rows).fill(line.id, line.conditions, line.mutations),
+        Ok(partition) => {
+            start(partition, rows).fill(line.id, (line.conditions, line.value_types), line.mutations)
+        }
         Err(error) => {
             let prefix = line.prefix.map(|prefix| BytesBinary(&prefix).to_string());
             Step::Refused(Answer::refused(number, prefix, Some(rows), error))
@@ -104,9 +113,10 @@ impl Group {
     fn fill(
         mut self,
         id: Option<TransactionId>,
-        conditions: Vec<Condition>,
+        (conditions, value_types): (Vec<Condition>, RowTypes),
         mutations: Vec<LineMutation>,
     ) -> Step {
+        self.value_types = value_types;
         self.deletes_now = mutations.iter().any(|line| line.deletes_now);
         if let Some(id) = id {
             self.transaction = self.transaction.id(id);
@@ -115,13 +125,20 @@ impl Group {
             for condition in conditions {
                 self.transaction.try_add(condition)?;
             }
-            for LineMutation { mutation, .. } in mutations {
+            for LineMutation {
+                mutation, counter, ..
+            } in mutations
+            {
+                if let Some(column) = counter {
+                    let of_row = self.value_types.entry(mutation.row().clone()).or_default();
+                    of_row.add(column, ValueType::Long);
+                }
                 self.transaction.try_add(mutation)?;
             }
             Ok::<_, hbase_txn::Error>(())
         };
         match add() {
-            Ok(()) => Step::Commit(self),
+            Ok(()) => Step::Commit(Box::new(self)),
             Err(error) => Step::Refused(Answer::refused(
                 self.line,
                 Some(self.prefix()),
@@ -140,7 +157,7 @@ impl Group {
         }
         let prefix = self.prefix();
         let outcome = self.transaction.commit().await;
-        Answer::of(self.line, prefix, self.rows, outcome)
+        Answer::of(self.line, prefix, self.rows, &self.value_types, outcome)
     }
 
     fn prefix(&self) -> String {

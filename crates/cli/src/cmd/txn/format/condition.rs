@@ -1,15 +1,23 @@
 //! A condition of a line.
 
 use bytes::Bytes;
-use hbase_txn::{Comparison, Condition};
+use hbase_txn::{BytesBinary, Comparator, Comparison, Condition, Filter, FromValue};
 use serde::{Deserialize, Deserializer};
 
-use crate::cmd::json_line::keys;
+use crate::{
+    cmd::json_line::{LineValue, keys},
+    value_type::ValueType,
+    values::Column,
+};
 
 /// A condition of a line.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "ConditionKeys")]
-pub(super) struct LineCondition(pub(super) Condition);
+pub(super) struct LineCondition {
+    pub(super) condition: Condition,
+    /// The column and the type of a value that is not bytes.
+    pub(super) typed: Option<(Column, ValueType)>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +32,9 @@ struct ConditionKeys {
     #[serde(default, deserialize_with = "keys::qualifier")]
     qualifier: Option<Bytes>,
     #[serde(default, deserialize_with = "keys::value")]
-    value: Option<Bytes>,
+    value: Option<LineValue>,
+    #[serde(default, deserialize_with = "keys::value_type")]
+    value_type: Option<ValueType>,
 }
 
 /// The operators of conditions.
@@ -32,6 +42,7 @@ struct ConditionKeys {
 enum Op {
     Absent,
     Present,
+    BeginsWith,
     Compare(Comparison),
 }
 
@@ -40,12 +51,13 @@ impl<'de> Deserialize<'de> for Op {
         let words = [
             ("absent", Self::Absent),
             ("present", Self::Present),
-            ("eq", Self::Compare(Comparison::Equal)),
-            ("ne", Self::Compare(Comparison::NotEqual)),
-            ("lt", Self::Compare(Comparison::Less)),
-            ("le", Self::Compare(Comparison::LessOrEqual)),
-            ("gt", Self::Compare(Comparison::Greater)),
-            ("ge", Self::Compare(Comparison::GreaterOrEqual)),
+            ("begins_with", Self::BeginsWith),
+            ("equal", Self::Compare(Comparison::Equal)),
+            ("not_equal", Self::Compare(Comparison::NotEqual)),
+            ("less", Self::Compare(Comparison::Less)),
+            ("less_or_equal", Self::Compare(Comparison::LessOrEqual)),
+            ("greater", Self::Compare(Comparison::Greater)),
+            ("greater_or_equal", Self::Compare(Comparison::GreaterOrEqual)),
         ];
         keys::op(&words, deserializer)
     }
@@ -56,23 +68,79 @@ impl TryFrom<ConditionKeys> for LineCondition {
 
     fn try_from(keys: ConditionKeys) -> Result<Self, String> {
         let needed = |key: &str| format!("a condition needs `{key}`");
-        let (row, value) = (keys.row, keys.value);
-        let family = keys.family.ok_or_else(|| needed("family"))?;
-        let qualifier = keys.qualifier.ok_or_else(|| needed("qualifier"))?;
-        let condition = match (keys.op, value) {
-            (Op::Absent, None) => Condition::absent(row, family, qualifier),
-            (Op::Present, None) => Condition::present(row, family, qualifier),
+        let value = LineValue::typed(keys.value, keys.value_type)?;
+        let row = keys.row;
+        let column = Column {
+            family: keys.family.ok_or_else(|| needed("family"))?,
+            qualifier: keys.qualifier.ok_or_else(|| needed("qualifier"))?,
+        };
+        let (family, qualifier) = (column.family.clone(), column.qualifier.clone());
+        let (condition, typed) = match (keys.op, value) {
+            (Op::Absent, None) => (Condition::absent(row, family, qualifier), None),
+            (Op::Present, None) => (Condition::present(row, family, qualifier), None),
             (Op::Absent | Op::Present, Some(_)) => {
                 return Err("a condition `absent` or `present` has no `value`".to_owned());
             }
-            (Op::Compare(comparison), Some(value)) => {
-                Condition::compare(row, family, qualifier, comparison, value)
+            (Op::BeginsWith, Some((prefix, None))) => {
+                (Condition::begins_with(row, family, qualifier, prefix), None)
             }
-            (Op::Compare(_), None) => return Err("a condition that compares needs `value`".to_owned()),
+            (Op::BeginsWith, Some((_, Some(_)))) => {
+                return Err("a condition `begins_with` compares bytes: its `value` is a string".to_owned());
+            }
+            (Op::Compare(comparison), Some((value, None))) => {
+                let condition = Condition::compare(row, family, qualifier, comparison, value);
+                (condition, None)
+            }
+            (Op::Compare(comparison), Some((value, Some(value_type)))) => (
+                typed_condition(row, &column, comparison, value, value_type)?,
+                Some((column, value_type)),
+            ),
+            (Op::BeginsWith | Op::Compare(_), None) => {
+                return Err("a condition that compares needs `value`".to_owned());
+            }
         };
-        Ok(Self(match keys.label {
-            Some(label) => condition.label(label),
-            None => condition,
-        }))
+        Ok(Self {
+            condition: match keys.label {
+                Some(label) => condition.label(label),
+                None => condition,
+            },
+            typed,
+        })
     }
+}
+
+/// Returns a condition on a value that is not bytes, with a label that shows the value.
+fn typed_condition(
+    row: Bytes,
+    column: &Column,
+    comparison: Comparison,
+    value: Bytes,
+    value_type: ValueType,
+) -> Result<Condition, String> {
+    let shown = value_type.decode(&value).map(|value| value.to_string());
+    let label = format!(
+        "{} {}:{} {comparison} {}",
+        BytesBinary(&row),
+        BytesBinary(&column.family),
+        BytesBinary(&column.qualifier),
+        shown.unwrap_or_default()
+    );
+    let (family, qualifier) = (column.family.clone(), column.qualifier.clone());
+    let condition = match (comparison, value_type) {
+        (Comparison::Equal | Comparison::NotEqual, _) => {
+            Condition::compare(row, family, qualifier, comparison, value)
+        }
+        (_, ValueType::Long) => {
+            let number = i64::from_value(&value).map_err(|error| error.to_string())?;
+            let filter = Filter::column_value(family, qualifier, comparison, Comparator::long(number));
+            Condition::matches(row, filter)
+        }
+        _ => {
+            return Err(format!(
+                "HBase orders numbers of eight bytes alone (toLong); {} can be equal or not_equal",
+                value_type.name()
+            ));
+        }
+    };
+    Ok(condition.label(label))
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use hbase_txn::{Append, Comparison, Delete, Increment, Mutation, Put};
+use bytes::Bytes;
+use hbase_txn::{Append, Cell, CellKind, Comparison, Delete, Increment, Mutation, Put, Row};
 use rstest::rstest;
 
 use super::*;
@@ -63,17 +64,22 @@ fn knows_the_prefix_and_the_deletes_that_the_server_stamps() {
 #[rstest]
 #[case("absent", None, Condition::absent("r", "f", "q"))]
 #[case("present", None, Condition::present("r", "f", "q"))]
-#[case("eq", Some("v"), Condition::equal("r", "f", "q", "v"))]
-#[case("ne", Some("v"), Condition::not_equal("r", "f", "q", "v"))]
-#[case("lt", Some("v"), Condition::compare("r", "f", "q", Comparison::Less, "v"))]
+#[case("begins_with", Some("v"), Condition::begins_with("r", "f", "q", "v"))]
+#[case("equal", Some("v"), Condition::equal("r", "f", "q", "v"))]
+#[case("not_equal", Some("v"), Condition::not_equal("r", "f", "q", "v"))]
+#[case("less", Some("v"), Condition::compare("r", "f", "q", Comparison::Less, "v"))]
 #[case(
-    "le",
+    "less_or_equal",
     Some("v"),
     Condition::compare("r", "f", "q", Comparison::LessOrEqual, "v")
 )]
-#[case("gt", Some("v"), Condition::compare("r", "f", "q", Comparison::Greater, "v"))]
 #[case(
-    "ge",
+    "greater",
+    Some("v"),
+    Condition::compare("r", "f", "q", Comparison::Greater, "v")
+)]
+#[case(
+    "greater_or_equal",
     Some("v"),
     Condition::compare("r", "f", "q", Comparison::GreaterOrEqual, "v")
 )]
@@ -92,6 +98,57 @@ fn reads_conditions_with_and_without_a_label(
     assert_eq!(condition_with(""), condition);
     // A label is text, not bytes: its backslashes are literal.
     assert_eq!(condition_with(r#","label":"a\\b""#), condition.label(r"a\b"));
+}
+
+#[rstest]
+#[case(r#""value":5"#, Some(Put::new("r").cell("f", "q", 5i64)))]
+#[case(r#""value":true"#, Some(Put::new("r").cell("f", "q", true)))]
+#[case(r#""value_type":"toShort","value":-2"#, Some(Put::new("r").cell("f", "q", -2i16)))]
+#[case(r#""value":"9223372036854775807","value_type":"toLong""#, Some(Put::new("r").cell("f", "q", i64::MAX)))]
+#[case(r#""value":1,"value_type":"toDouble""#, Some(Put::new("r").cell("f", "q", 1f64)))]
+#[case(r#""value":1.5"#, None)]
+#[case(r#""value":9223372036854775808"#, None)]
+#[case(r#""value":null"#, None)]
+#[case(r#""value":[5]"#, None)]
+#[case(r#""value":5,"value_type":"toBoolean""#, None)]
+#[case(r#""value":5,"value_type":"long""#, None)]
+#[case(r#""value_type":"toLong""#, None)]
+fn a_value_may_be_a_number_or_a_boolean(#[case] keys: &str, #[case] expected: Option<Put>) {
+    let line = format!(r#"{{"mutations":[{{"op":"put","row":"r","family":"f","qualifier":"q",{keys}}}]}}"#);
+    let read = parse(&line)
+        .ok()
+        .map(|mut line| line.mutations.remove(0).mutation);
+    assert_eq!(read, expected.map(Into::into), "{line}");
+}
+
+#[test]
+fn numbers_are_compared_as_signed_numbers() {
+    let condition = |op: &str, value: &str| {
+        let line = format!(
+            r#"{{"conditions":[{{"op":"{op}","row":"r","family":"f","qualifier":"q","value":{value}}}]}}"#
+        );
+        parse(&line).map(|mut line| line.conditions.remove(0))
+    };
+    let cell = |value: i64| {
+        let key = Bytes::from_static(b"r");
+        let value = value.to_be_bytes().to_vec().into();
+        Row::new(
+            key.clone(),
+            vec![Cell::new(key, "f".into(), "q".into(), 1, CellKind::Put, value)],
+        )
+    };
+    let less = condition("less", "5").unwrap();
+    assert_eq!(less.label_text(), "r f:q < 5");
+    assert!(less.holds(Some(&cell(-7))) && !less.holds(Some(&cell(5))) && !less.holds(None));
+    let equal = condition("equal", "-5").unwrap();
+    assert!(equal.holds(Some(&cell(-5))) && !equal.holds(Some(&cell(5))));
+    for (op, value) in [
+        ("begins_with", "5"),
+        ("less", "true"),
+        (r"less", r#"1,"value_type":"toInt""#),
+    ] {
+        condition(op, value).unwrap_err();
+    }
 }
 
 #[test]
@@ -140,7 +197,7 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
 #[case(
     r#"{"conditions":[{"op":"like","row":"r"}]}"#,
     27,
-    "`op`: there is no `like`; there are `absent`, `present`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`"
+    "`op`: there is no `like`; there are `absent`, `present`, `begins_with`, `equal`, `not_equal`, `less`, `less_or_equal`, `greater`, `greater_or_equal`"
 )]
 #[case(r#"{"mutations":[{"op":5}]}"#, 21, "expected a string for `op`")]
 #[case(r#"{"mutations":[{"op":{"put":null}}]}"#, 20, "expected a string for `op`")]
@@ -166,8 +223,8 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
     "a condition needs `qualifier`"
 )]
 #[case(
-    r#"{"conditions":[{"op":"eq","row":"r","family":"f","qualifier":"q"}]}"#,
-    65,
+    r#"{"conditions":[{"op":"equal","row":"r","family":"f","qualifier":"q"}]}"#,
+    68,
     "a condition that compares needs `value`"
 )]
 #[case(
@@ -301,7 +358,7 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
 )]
 #[case(
     r#"{"mutations":[{"op":"put","row":"r","value":"\\"}]}"#,
-    48,
+    49,
     "`value`: a stray backslash at column 1"
 )]
 fn refuses_a_line_and_says_where(#[case] text: &str, #[case] column: usize, #[case] why: &str) {
