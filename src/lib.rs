@@ -76,7 +76,6 @@
 //! | `metrics` | metrics of the client, transactions and locks, for the recorder of the crate `metrics` |
 //! | `spans` | `tracing` spans of operations, commits and locks, and the trace context in requests |
 
-#![cfg_attr(not(test), deny(missing_docs))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod coordination;

@@ -39,7 +39,7 @@
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `tls` | TLS to the servers and to ZooKeeper, with trust and key stores in PEM, JKS and PKCS12 |
 //! | `compression` | compressed cells between client and servers: zlib, gzip, Snappy, LZ4, Zstandard |
-//! | `kerberos` | clusters, and ZooKeeper quorums, that authenticate clients by Kerberos ([`Config::with_kerberos`]) or delegation tokens ([`Config::with_delegation_tokens`]) |
+//! | `kerberos` | clusters, and ZooKeeper quorums, that authenticate clients by Kerberos (`Config::with_kerberos`) or delegation tokens (`Config::with_delegation_tokens`) |
 //! | `uuid` | UUIDs as the values of cells |
 //! | `metrics` | metrics, for the recorder of the crate `metrics` |
 //! | `spans` | a `tracing` span for each operation, and the trace context in requests |

@@ -21,9 +21,8 @@ use crate::error::{Error, Result};
 
 /// The compression of the cells that client and servers send each other.
 ///
-/// A server needs the library of the class. Each one has [`GZIP`](Self::GZIP) and
-/// [`ZLIB`](Self::ZLIB). [`from_class`](Self::from_class) has the other classes that this client
-/// knows.
+/// A server needs the library of the class. Each one has `GZIP` and `ZLIB`.
+/// [`from_class`](Self::from_class) has the other classes that this client knows.
 ///
 /// # Example
 ///
