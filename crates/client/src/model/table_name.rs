@@ -41,6 +41,11 @@ pub struct TableName {
 /// # assert_eq!((orders.name().namespace(), customers.name()), ("shop", &name));
 /// # Ok(()) });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the name of a table",
+    label = "expected text or a `TableName`",
+    note = "pass text such as `\"orders\"` or `\"shop:orders\"`, or a `TableName`"
+)]
 pub trait IntoTableName {
     /// Converts into a table's name.
     ///

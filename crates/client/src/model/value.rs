@@ -31,6 +31,12 @@ use bytes::{Bytes, BytesMut};
 /// let get = Get::new(OrderKey { customer: "acme", number: 17 }).column("f", "state");
 /// # let _ = get;
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a row key, a name or another byte string of HBase",
+    label = "expected text or bytes",
+    note = "a number has no encoding as a row key: pass text of a fixed width, or `number.to_be_bytes()`",
+    note = "for the keys of your application, implement `IntoBytes`"
+)]
 pub trait IntoBytes {
     /// Converts into bytes.
     fn into_bytes(self) -> Bytes;
@@ -53,6 +59,19 @@ pub trait IntoBytes {
 ///
 /// Name the type of a number: a bare `5` is an `i32` to Rust and has 4 bytes, but
 /// [`Increment`](super::Increment) needs the 8 bytes of `5i64`.
+///
+/// Unsigned numbers are not accepted: HBase reads the bytes as a signed number, so a `u64` beyond
+/// `i64::MAX` would become a negative counter. Convert it by `i64::try_from`, or pass its bytes:
+///
+/// ```
+/// use hbase_client::Put;
+///
+/// # fn main() -> Result<(), std::num::TryFromIntError> {
+/// let bytes_sent: u64 = 1_250;
+/// let put = Put::new("xxxabc").cell("f", "sent", i64::try_from(bytes_sent)?);
+/// # let _ = put;
+/// # Ok(()) }
+/// ```
 ///
 /// # Order
 ///
@@ -85,6 +104,12 @@ pub trait IntoBytes {
 /// let condition = Condition::equal("xxxabc", "f", "paid", false);
 /// # let _ = (put, condition);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no encoding as the value of a cell",
+    label = "expected text, bytes, a `bool`, or a signed or floating-point number",
+    note = "HBase's numbers are signed: convert an unsigned one by `i64::try_from`, and write `5i64` for a counter",
+    note = "for the values of your application, implement `IntoValue` and `FromValue`"
+)]
 pub trait IntoValue {
     /// Converts into the bytes of a value.
     fn into_value(self) -> Bytes;
@@ -113,6 +138,12 @@ pub trait IntoValue {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "the value of a cell cannot be read as `{Self}`",
+    label = "expected text, bytes, a `bool`, or a signed or floating-point number",
+    note = "HBase's numbers are signed: read an unsigned one as an `i64`, and convert it by `u64::try_from`",
+    note = "for the values of your application, implement `IntoValue` and `FromValue`"
+)]
 pub trait FromValue<'a>: Sized {
     /// Reads the bytes of a value.
     ///
@@ -166,6 +197,8 @@ copied! {
     [const N: usize] &&[u8; N];
 }
 
+// Errors name `IntoValue`, which has numbers too.
+#[diagnostic::do_not_recommend]
 impl<T: IntoBytes> IntoValue for T {
     fn into_value(self) -> Bytes {
         self.into_bytes()
