@@ -91,7 +91,7 @@ impl<'a> Owner<'a> {
             .put(
                 Put::new(format!("{}/log/{next:08}", self.shard))
                     .cell("f", "entry", entry)
-                    .cell("f", "term", format!("{:020}", self.guard.fencing())),
+                    .cell("f", "term", self.guard.fencing()),
             )
             .put(Put::new(head(&self.shard)).cell("f", "length", next))
             .recorded();
@@ -128,15 +128,13 @@ pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<Strin
         .map(|number| format!("{shard}/log/{number:08}"))
         .collect();
     assert_eq!(numbers, expected, "an entry is missing, or one too many");
-    let cell = |qualifier: &str| -> Vec<String> {
-        let value = |row: &hbase_txn::Row| row.value("f", qualifier).map(|value| support::text(value));
-        rows.iter().filter_map(value).collect()
-    };
-    assert!(
-        cell("term").is_sorted(),
-        "an owner wrote after the next one had begun"
-    );
-    Ok(cell("entry"))
+    let (mut terms, mut entries) = (Vec::new(), Vec::new());
+    for row in rows {
+        terms.push(row.get::<i64>("f", "term")?);
+        entries.extend(row.get::<String>("f", "entry")?);
+    }
+    assert!(terms.is_sorted(), "an owner wrote after the next one had begun");
+    Ok(entries)
 }
 
 /// Three workers share the work on one shard; an operator revokes the lock of its owner now and

@@ -49,7 +49,7 @@ const SLOT: &str = "leader";
 /// # hbase.create_table("dlm_locks", &["D"], &[]);
 /// # let options = LockManagerOptions::new("billing").farm("fra");
 /// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
-/// # async fn schedule_jobs(term: u64) { assert!(term > 0) }
+/// # async fn schedule_jobs(term: i64) { assert!(term > 0) }
 /// let election = Election::new(&locks, Level::Dc, "scheduler")?;
 /// election
 ///     .campaign()
@@ -130,7 +130,7 @@ pub struct Leader {
     /// The leading process, the start of its leadership, and its lease.
     pub holder: LockHolder,
     /// Its term, or `None` if it has led for more than 400 days.
-    pub term: Option<u64>,
+    pub term: Option<i64>,
 }
 
 /// The last item of [`Election::changes`], and the pauses since then.
@@ -376,7 +376,7 @@ impl Campaign {
 impl Leadership {
     /// Returns the term: a number that is higher than that of every earlier leadership.
     #[must_use]
-    pub fn term(&self) -> u64 {
+    pub fn term(&self) -> i64 {
         self.guard.fencing()
     }
 

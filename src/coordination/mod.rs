@@ -13,7 +13,7 @@
 //! # hbase.create_table("dlm_locks", &["D"], &[]);
 //! # let options = LockManagerOptions::new("billing").farm("fra");
 //! # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
-//! # async fn schedule_jobs(term: u64) { assert!(term > 0) }
+//! # async fn schedule_jobs(term: i64) { assert!(term > 0) }
 //! // At most four exports at a time.
 //! let exports = Semaphore::create(&locks, Level::Dc, "exports", 4).await?;
 //! let permit = exports.permit().wait(Duration::from_secs(60)).auto_renew().acquire().await?;

@@ -70,7 +70,7 @@ pub struct ReadWriteInfo {
     /// The readers, the longest-held first.
     pub readers: Vec<LockHolder>,
     /// The highest fencing number so far. Failed attempts raise it too.
-    pub fencing: Option<u64>,
+    pub fencing: Option<i64>,
 }
 
 /// A request for a [`ReadWriteLock`].

@@ -86,7 +86,7 @@ pub struct SemaphoreInfo {
     /// fewer permits they may hold more than there are.
     pub holders: Vec<PermitHolder>,
     /// The highest fencing number so far. Failed attempts raise it too.
-    pub fencing: Option<u64>,
+    pub fencing: Option<i64>,
 }
 
 /// A holder of permits of a semaphore.

@@ -32,7 +32,7 @@ pub(super) struct LockClaim {
     pub(super) answered: Moment,
     /// One for each row, in order.
     pub(super) row_leases: Vec<RowLease>,
-    pub(super) fencing: u64,
+    pub(super) fencing: i64,
     /// The fencing cell's timestamp when it was last read; renewals increment the cell.
     pub(super) last_fencing: u64,
     pub(super) renewals: u64,
@@ -50,13 +50,18 @@ impl LockClaim {
         let first = states.first()?;
         Some(Self {
             answered,
-            fencing: first.number?,
             awaited_by: first.tickets.clone(),
-            ..Self::of(held.token, row_leases?, since, first.fencing?)
+            ..Self::of(held.token, row_leases?, since, first.number?, first.fencing?)
         })
     }
 
-    pub(super) fn of(token: LockToken, row_leases: Vec<RowLease>, since: Moment, fencing: u64) -> Self {
+    pub(super) fn of(
+        token: LockToken,
+        row_leases: Vec<RowLease>,
+        since: Moment,
+        fencing: i64,
+        last_fencing: u64,
+    ) -> Self {
         let most = |of: fn(&HeldBy) -> u64| {
             row_leases
                 .iter()
@@ -74,7 +79,7 @@ impl LockClaim {
             since,
             answered: since,
             fencing,
-            last_fencing: fencing,
+            last_fencing,
             renewals: most(|held| held.renewal),
             longest: Millis(most(|held| held.ttl.0)),
             awaited_by: Vec::new(),
@@ -204,6 +209,7 @@ mod tests {
             token,
             vec![row_lease],
             Moment::now(&SystemEnvironment),
+            1,
             first_fencing,
         );
         let sent = Moment::now(&SystemEnvironment);

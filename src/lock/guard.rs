@@ -67,7 +67,7 @@ pub(super) struct Held {
     pub(super) name: String,
     pub(super) location: LockLocation,
     token: LockToken,
-    fencing: u64,
+    fencing: i64,
     /// The first bytes of its owner cells.
     pub(super) beginning: Bytes,
     /// Locked while the hold is changed.
@@ -195,12 +195,15 @@ impl LockGuard {
     /// [`PermitRequest::acquire`](crate::coordination::PermitRequest::acquire) and
     /// [`ReadWriteLock`](crate::coordination::ReadWriteLock).
     ///
+    /// A cell and a condition take it as it is, so a row can refuse lower numbers than the highest that
+    /// it has seen.
+    ///
     /// It is a timestamp that HBase raises with each acquisition, not a count. It is kept for seven
     /// days, and rises as long as no server's clock falls behind another's by more than that. If
     /// Java clients use a table without companion rows, their releases delete it, and it rises only
     /// as long as no server's clock is behind another's.
     #[must_use]
-    pub fn fencing(&self) -> u64 {
+    pub fn fencing(&self) -> i64 {
         self.held.fencing
     }
 

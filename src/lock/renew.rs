@@ -12,7 +12,7 @@ use super::{
     lease::margin,
     location::{LockChange, LockLocation},
     owner::{HeldBy, LockToken, Millis, Owner},
-    row_state::RowLease,
+    row_state::{RowLease, fencing_number},
     state::LockLoss,
 };
 use crate::error::{ClientErrorKind, Error, Result};
@@ -164,10 +164,13 @@ impl LockLocation {
             let outcome = change.send().await;
             let outcome = outcome.map_err(|error| error.with_hint_if_unknown(AGAIN))?;
             let now = outcome.after.first().and_then(|state| state.fencing);
+            let number = now.and_then(fencing_number);
             let row_leases: Option<Vec<RowLease>> =
                 outcome.after.iter().map(|state| state.lease_of(token)).collect();
             // If the increment was refused, the number may be another client's, from before `sent`.
-            if let (true, Some(now), Some(row_leases)) = (outcome.processed == [true], now, row_leases) {
+            if outcome.processed == [true]
+                && let (Some(now), Some(number), Some(row_leases)) = (now, number, row_leases)
+            {
                 let since = row_leases
                     .iter()
                     .map(|row_lease| row_lease.timestamp)
@@ -178,6 +181,7 @@ impl LockLocation {
                     token,
                     row_leases,
                     sent.before(age),
+                    number,
                     now,
                 )));
             }

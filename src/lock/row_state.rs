@@ -18,7 +18,7 @@ pub(crate) struct RowState {
     pub(crate) fencing: Option<u64>,
     /// The fencing number of the last hold: the timestamp of the fencing cell, or of the common
     /// number where holds share a row.
-    pub(crate) number: Option<u64>,
+    pub(crate) number: Option<i64>,
     /// The tickets of waiting processes. Only in the first row of a lock, and not in rows of slots.
     pub(super) tickets: Vec<Ticket>,
 }
@@ -80,6 +80,12 @@ impl Occupant {
     }
 }
 
+/// Returns the fencing number that a timestamp is. `None` if Java would take it for a negative one,
+/// which HBase never stamps.
+pub(crate) fn fencing_number(timestamp: u64) -> Option<i64> {
+    i64::try_from(timestamp).ok()
+}
+
 /// Returns the read of one row of a lock.
 pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
     let columns = rows.columns(index);
@@ -128,7 +134,7 @@ impl RowState {
             marker: marker.map(CellState::of),
             owner: owner.map(CellState::of),
             fencing: fencing.map(|cell| cell.timestamp),
-            number: number.map(|cell| cell.timestamp),
+            number: number.and_then(|cell| fencing_number(cell.timestamp)),
             tickets: Vec::new(),
         }
     }
@@ -326,6 +332,17 @@ mod tests {
             holder: "holder".into(),
             over: None,
         }
+    }
+
+    #[test]
+    fn timestamp_that_java_takes_for_negative_is_no_number() {
+        let of = |timestamp| {
+            let row = row(&[(MARKER, timestamp, Bytes::new())]);
+            let cell = row.cells().first();
+            RowState::of_cells(None, None, cell, cell).number
+        };
+        assert_eq!(of(7), Some(7));
+        assert_eq!(of(1 << 63), None);
     }
 
     #[test]

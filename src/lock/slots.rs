@@ -24,7 +24,7 @@ use super::{
     manager::LockManager,
     owner::LockToken,
     request::{LockRequest, RequestOutcome, attempt},
-    row_state::RowState,
+    row_state::{RowState, fencing_number},
     state::{LockHolder, LockLoss, ReleaseOutcome},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) struct SlotRow {
 pub(crate) struct SlotsSeen {
     pub(crate) definition: Option<Definition>,
     /// The fencing number of the last hold.
-    pub(crate) number: Option<u64>,
+    pub(crate) number: Option<i64>,
     /// The slots that are held.
     pub(crate) held: BTreeMap<String, LockHolder>,
 }
@@ -279,7 +279,7 @@ impl SlotsSeen {
                         timestamp: cell.timestamp,
                     });
                 }
-                Some(SlotColumn::Number) => seen.number = Some(cell.timestamp),
+                Some(SlotColumn::Number) => seen.number = fencing_number(cell.timestamp),
                 Some(SlotColumn::Marker(slot)) => slots.entry(slot).or_default().marker = Some(cell),
                 Some(SlotColumn::Owner(slot)) => slots.entry(slot).or_default().owner = Some(cell),
                 Some(SlotColumn::Fencing(slot)) => slots.entry(slot).or_default().fencing = Some(cell),

@@ -44,7 +44,7 @@ pub struct LockInfo {
     /// Its holder; `None` if it is free.
     pub holder: Option<LockHolder>,
     /// The last fencing number, while it is kept; renewals raise it too. `None` in a list.
-    pub fencing: Option<u64>,
+    pub fencing: Option<i64>,
     /// Whether the rows of the lock disagree: a client that writes no owner deleted or took the
     /// lock row while a client that does held the lock.
     pub rows_disagree: bool,
@@ -172,7 +172,7 @@ impl LockInfo {
             name,
             key,
             holder: occupants.into_iter().flatten().next().map(LockHolder::of),
-            fencing: states.first().and_then(|state| state.fencing),
+            fencing: states.first().and_then(|state| state.number),
             rows_disagree,
         }
     }

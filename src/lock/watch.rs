@@ -36,7 +36,7 @@ pub struct LockEvent {
     pub holder: Option<LockHolder>,
     /// The last fencing number, while it is kept: for an election the term, for a lock a number
     /// that renewals raise too.
-    pub fencing: Option<u64>,
+    pub fencing: Option<i64>,
     /// The number of processes that wait, at most 64. A process that died counts for three more
     /// seconds. `None` for an election, whose candidates leave no trace.
     pub waiting: Option<usize>,

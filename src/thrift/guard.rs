@@ -47,7 +47,7 @@ struct Held {
     /// For releases.
     release: ThriftLockLocation,
     token: LockToken,
-    fencing: u64,
+    fencing: i64,
     /// Locked while the hold is changed.
     claim: tokio::sync::Mutex<ThriftClaim>,
     term: Arc<Term<LocalClaim>>,
@@ -111,7 +111,7 @@ impl ThriftLockGuard {
     /// Returns a number that is higher than that of every earlier holder of this lock; see
     /// [`LockGuard::fencing`](crate::lock::LockGuard::fencing).
     #[must_use]
-    pub fn fencing(&self) -> u64 {
+    pub fn fencing(&self) -> i64 {
         self.held.fencing
     }
 

@@ -37,7 +37,7 @@ pub(super) struct ThriftLockLocation {
 #[derive(Clone, Debug)]
 pub(super) struct ThriftClaim {
     pub(super) held: HeldBy,
-    pub(super) fencing: u64,
+    pub(super) fencing: i64,
     /// When the last confirmed lease was sent.
     pub(super) since: Moment,
     /// The end of the longest lease that was sent, whether or not it arrived.
@@ -207,7 +207,7 @@ impl ThriftLockLocation {
         let is_ours = after.iter().zip(&stamps).all(|(state, stamp)| {
             marked(state, held.token) == Some(*stamp) && state.lease_of(held.token).is_some()
         });
-        let fencing = |states: &[RowState]| states.first().and_then(|state| state.fencing);
+        let fencing = |states: &[RowState]| states.first().and_then(|state| state.number);
         match fencing(&after) {
             Some(number) if is_ours && fencing(&before) < Some(number) => {
                 Ok(ThriftAttemptOutcome::Won(ThriftClaim {

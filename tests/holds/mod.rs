@@ -21,7 +21,7 @@ pub(crate) type HoldId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Acquired { fencing: u64 },
+    Acquired { fencing: i64 },
     Ended,
 }
 
@@ -65,8 +65,8 @@ pub(crate) enum Fault {
     /// A later hold has a number that is not higher.
     Fencing {
         lock: usize,
-        before: u64,
-        after: u64,
+        before: i64,
+        after: i64,
     },
     AcquiredTwice(HoldId),
     EndedTwice(HoldId),
@@ -85,7 +85,7 @@ impl History {
     }
 
     /// Records that the lock was acquired now.
-    pub(crate) fn acquired(&self, lock: usize, fencing: u64) -> Begun {
+    pub(crate) fn acquired(&self, lock: usize, fencing: i64) -> Begun {
         let at = self.began.elapsed();
         let mut shared = self.shared.lock().unwrap();
         let hold = shared.next_hold;
@@ -125,14 +125,14 @@ impl History {
 #[derive(Clone, Copy)]
 struct Interval {
     hold: HoldId,
-    fencing: u64,
+    fencing: i64,
     from: Duration,
     until: Duration,
 }
 
 /// Returns the number of holds, or the first violation.
 pub(crate) fn check(events: &[Event]) -> Result<usize, Fault> {
-    let mut begun: BTreeMap<HoldId, (&Event, u64)> = BTreeMap::new();
+    let mut begun: BTreeMap<HoldId, (&Event, i64)> = BTreeMap::new();
     let mut ended: HashMap<HoldId, &Event> = HashMap::new();
     for event in events {
         match event.what {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Event, Fault, HoldId, What, check};
 
-fn begin(at: u64, lock: usize, hold: HoldId, fencing: u64) -> Event {
+fn begin(at: u64, lock: usize, hold: HoldId, fencing: i64) -> Event {
     Event {
         at: Duration::from_millis(at),
         lock,

@@ -34,7 +34,7 @@ pub(crate) struct RecordedHold {
     log: Arc<ObjectLog>,
     lock: String,
     client: usize,
-    fencing: u64,
+    fencing: i64,
 }
 
 /// A latch whose calls are recorded.
@@ -136,7 +136,7 @@ impl RecordedHold {
         log: &Arc<ObjectLog>,
         lock: &str,
         client: usize,
-        fencing: u64,
+        fencing: i64,
         called: i64,
         taken: Instant,
     ) -> Self {

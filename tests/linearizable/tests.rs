@@ -43,7 +43,7 @@ fn check(kind: &str, legal: Vec<History>, illegal: Vec<(&str, History)>) {
 
 #[test]
 fn impossible_histories_of_locks_are_refused() {
-    let step = |called, returned, op: &str, fencing: u64| {
+    let step = |called, returned, op: &str, fencing: i64| {
         (0, called, returned, json!({"op": op, "fencing": fencing}))
     };
     let at = |called, op, fencing| step(called, Some(called + 5), op, fencing);

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A leadership that a candidate won.
 #[derive(Clone, Copy, Debug)]
 struct Term {
-    number: u64,
+    number: i64,
     token: LockToken,
     candidate: usize,
     /// When the campaign began, was won, and when the leader last counted on its leadership.
@@ -392,7 +392,7 @@ impl Records {
         for pair in led.windows(2) {
             let until = wall + self.end_of(pair[0]).saturating_duration_since(began);
             assert!(
-                until.as_millis() <= u128::from(pair[1].number),
+                until.as_millis() <= u128::try_from(pair[1].number).unwrap(),
                 "{:?} began before the end of {:?}",
                 pair[1],
                 pair[0]

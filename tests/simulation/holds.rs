@@ -45,7 +45,7 @@ pub(crate) static CHECKED: Checked = Checked::new();
 #[derive(Default)]
 struct Spans {
     /// Lock, fencing number, and the time until which the holder counted on it.
-    all: RefCell<Vec<(usize, u64, u64)>>,
+    all: RefCell<Vec<(usize, i64, i64)>>,
 }
 
 impl Spans {
@@ -107,7 +107,7 @@ pub(crate) async fn scenario(world: World) {
     table.create(&plain.admin()).await.unwrap();
     let data = plain.table("locks").unwrap();
     for lock in 0..LOCKS {
-        let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0_u64.to_be_bytes().to_vec());
+        let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0i64);
         data.put(put).await.unwrap();
     }
     let lease = Duration::from_millis(rng.u64(600..3_000));
@@ -183,7 +183,9 @@ impl Owner {
                 Ok(Ok(guard)) => {
                     let (name, fencing) = (format!("lock-{lock}"), guard.fencing());
                     // A server gave the lock to it in the millisecond of its fencing number.
-                    let given = self.clock.moment_of(Duration::from_millis(fencing + 1));
+                    let given = self
+                        .clock
+                        .moment_of(Duration::from_millis(u64::try_from(fencing).unwrap() + 1));
                     let (log, client) = (&self.log, self.number);
                     let recorded = RecordedHold::acquired(log, &name, client, fencing, called, given);
                     self.hold(lock, guard, recorded).await;
@@ -251,7 +253,7 @@ impl Owner {
         // it was last checked.
         let ended = if end > now { now } else { claim.min(now) };
         self.history.ended_at(begun, ended);
-        let ended_at = u64::try_from(self.clock.time_at(ended).as_millis()).unwrap();
+        let ended_at = i64::try_from(self.clock.time_at(ended).as_millis()).unwrap();
         self.spans
             .all
             .borrow_mut()
@@ -290,19 +292,17 @@ impl Owner {
 
     /// Writes under a fencing number, if no number as high has been written. Returns whether it
     /// did.
-    async fn write(&self, lock: usize, fencing: u64) -> hbase_txn::Result<bool> {
-        let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
-        let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
-        let put = Put::new(row).cell(FAMILY, HIGHEST, number);
+    async fn write(&self, lock: usize, fencing: i64) -> hbase_txn::Result<bool> {
+        let row = guarded_row(lock);
+        let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, fencing);
+        let put = Put::new(row).cell(FAMILY, HIGHEST, fencing);
         Ok(self.data.check_and_mutate(newer, [put.into()]).await?.success)
     }
 
     /// Returns the highest number that was written, if it can be read.
-    async fn highest(&self, lock: usize) -> Option<u64> {
+    async fn highest(&self, lock: usize) -> Option<i64> {
         let row = self.data.get(Get::new(guarded_row(lock))).await.ok()??;
-        Some(u64::from_be_bytes(
-            row.value(FAMILY, HIGHEST)?[..].try_into().ok()?,
-        ))
+        row.get(FAMILY, HIGHEST).unwrap()
     }
 }
 

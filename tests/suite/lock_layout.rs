@@ -342,7 +342,8 @@ async fn lease_over_a_cell_ahead_is_longer_with_a_present_number() {
     let before = now();
     let guard = request.clone().acquire().await.unwrap();
     assert!(guard.remaining() <= Duration::from_secs(1));
-    assert!((before..=now()).contains(&guard.fencing()), "{}", guard.fencing());
+    let fencing = u64::try_from(guard.fencing()).unwrap();
+    assert!((before..=now()).contains(&fencing), "{fencing}");
     let (taken, value) = rig.marker(&row).await.unwrap();
     assert_eq!(value, "M");
     assert!((ahead..ahead + 10).contains(&taken));
@@ -351,7 +352,7 @@ async fn lease_over_a_cell_ahead_is_longer_with_a_present_number() {
     let request = other.lock(Level::Dc, "l").unwrap();
     let next = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
     assert!(now() >= taken + 1_000);
-    assert!(next.fencing() > before);
+    assert!(u64::try_from(next.fencing()).unwrap() > before);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -158,7 +158,7 @@ async fn no_reader_is_beside_a_writer_among_many_who_come_and_go() {
     let table = TABLE.get().await;
     let inside = Arc::new(AtomicUsize::new(0));
     let (writes, reads) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
-    let highest = Arc::new(AtomicU64::new(0));
+    let highest = Arc::new(AtomicI64::new(0));
     let began = Instant::now();
     let mut owners = JoinSet::new();
     for owner in 0..6 {

@@ -91,25 +91,25 @@ pub(super) fn guarded_row(lock: usize) -> String {
 }
 
 /// Writes under a fencing number, if no number as high has been written. Returns whether it did.
-pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: u64) -> hbase_txn::Result<bool> {
-    let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
-    let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
-    let put = Put::new(row).cell(FAMILY, HIGHEST, number);
+pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: i64) -> hbase_txn::Result<bool> {
+    let row = guarded_row(lock);
+    let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, fencing);
+    let put = Put::new(row).cell(FAMILY, HIGHEST, fencing);
     Ok(data.check_and_mutate(newer, [put.into()]).await?.success)
 }
 
 /// Creates the rows that holders write.
 pub(super) async fn prepare(data: &Table, locks: usize) {
     for lock in 0..locks {
-        let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0_u64.to_be_bytes().to_vec());
+        let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0i64);
         data.put(put).await.unwrap();
     }
 }
 
 /// Returns the highest number that was written.
-pub(super) async fn highest(data: &Table, lock: usize) -> u64 {
+pub(super) async fn highest(data: &Table, lock: usize) -> i64 {
     let row = data.get(Get::new(guarded_row(lock))).await.unwrap().unwrap();
-    u64::from_be_bytes(row.value(FAMILY, HIGHEST).unwrap()[..].try_into().unwrap())
+    row.get(FAMILY, HIGHEST).unwrap().unwrap()
 }
 
 /// Returns the partition of a lock, and the row in it that its holder writes.
@@ -131,11 +131,10 @@ impl Ground {
             Self::LockTable { data, .. } => write_fenced(data, lock, guard.fencing()).await,
             Self::Partitions { table, .. } => {
                 let (prefix, row) = partition(lock);
-                let number = guard.fencing().to_be_bytes().to_vec();
                 let transaction = table.transaction(prefix).fenced_by(guard).put(Put::new(row).cell(
                     crate::cluster::FAMILY,
                     HIGHEST,
-                    number,
+                    guard.fencing(),
                 ));
                 match transaction.commit().await {
                     Outcome::Rejected(_) => Ok(false),

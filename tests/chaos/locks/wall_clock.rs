@@ -119,7 +119,7 @@ impl Other {
         answer.expect("an answer in time").unwrap().expect("an answer")
     }
 
-    async fn acquires(&mut self) -> u64 {
+    async fn acquires(&mut self) -> i64 {
         let answer = self.told("acquire").await;
         let fencing = answer.strip_prefix("held ");
         fencing.unwrap_or_else(|| panic!("{answer}")).parse().unwrap()

@@ -23,7 +23,7 @@ pub(crate) struct Hold {
     pub(crate) asked: Instant,
     pub(crate) from: Instant,
     pub(crate) until: Instant,
-    pub(crate) fencing: u64,
+    pub(crate) fencing: i64,
 }
 
 /// A violation in a history.
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     /// or that had to end before this one could begin.
     Fencing {
         hold: Hold,
-        before: u64,
+        before: i64,
     },
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
     let mut ends = by_until.iter().peekable();
     let mut taken = 0;
     // The highest number of the ended holds, for each part that they took.
-    let mut highest: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut highest: BTreeMap<usize, i64> = BTreeMap::new();
     for hold in &by_from {
         while let Some(ended) = ends.next_if(|ended| ended.until <= hold.from && **ended != *hold) {
             taken -= ended.part;
@@ -106,7 +106,7 @@ pub(crate) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-fn refuse(hold: &Hold, before: Option<u64>) -> Result<(), Fault> {
+fn refuse(hold: &Hold, before: Option<i64>) -> Result<(), Fault> {
     match before {
         Some(before) if before >= hold.fencing => Err(Fault::Fencing { hold: *hold, before }),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use super::{Fault, Hold, check};
 struct Clock(Instant);
 
 impl Clock {
-    fn hold(&self, part: usize, [asked, from, until]: [u64; 3], fencing: u64) -> Hold {
+    fn hold(&self, part: usize, [asked, from, until]: [u64; 3], fencing: i64) -> Hold {
         let at = |time| self.0 + Duration::from_millis(time);
         Hold {
             thing: 0,

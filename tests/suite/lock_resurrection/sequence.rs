@@ -67,7 +67,7 @@ pub(super) struct Sequence {
     tokens: Vec<LockToken>,
     /// The ends of the leases by the server's clock, except those of endless leases.
     ends: Vec<u64>,
-    fencing: u64,
+    fencing: i64,
     /// The violations found so far.
     pub(super) complaints: Vec<String>,
 }
@@ -208,7 +208,7 @@ impl Sequence {
             .then_some(end)
     }
 
-    fn rises(&mut self, fencing: u64) {
+    fn rises(&mut self, fencing: i64) {
         if fencing <= self.fencing {
             self.complain(&format!("fencing number {fencing} after {}", self.fencing));
         }

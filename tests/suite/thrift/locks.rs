@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU32, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -376,7 +376,7 @@ impl Owner {
 }
 
 impl Guard {
-    fn fencing(&self) -> u64 {
+    fn fencing(&self) -> i64 {
         match self {
             Self::Native(guard) => guard.fencing(),
             Self::Visitor(guard) => guard.fencing(),
@@ -396,7 +396,7 @@ impl Guard {
 struct Arena {
     inside: AtomicU32,
     overlaps: AtomicU32,
-    last_fencing: AtomicU64,
+    last_fencing: AtomicI64,
     fallen: AtomicU32,
     entered: [AtomicU32; 2],
 }

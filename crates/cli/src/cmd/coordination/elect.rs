@@ -112,7 +112,7 @@ const WATCH: &str = r#"Example: hbase-txn elect watch locks scheduler --farm fra
 #[derive(Serialize)]
 struct ElectionObject<'a> {
     election: String,
-    term: Option<u64>,
+    term: Option<i64>,
     leader: Option<HolderObject<'a>>,
 }
 

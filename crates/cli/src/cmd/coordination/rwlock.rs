@@ -94,7 +94,7 @@ Exit status: 0, held or free; 1 refused or failed."#;
 #[derive(Serialize)]
 struct RwLockObject<'a> {
     rwlock: String,
-    fencing: Option<u64>,
+    fencing: Option<i64>,
     writer: Option<HolderObject<'a>>,
     readers: Vec<HolderObject<'a>>,
 }

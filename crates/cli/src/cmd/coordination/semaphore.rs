@@ -215,7 +215,7 @@ struct Acquired {
     semaphore: String,
     permits: u32,
     token: String,
-    fencing: u64,
+    fencing: i64,
     ttl_ms: u64,
 }
 
@@ -224,7 +224,7 @@ struct SemaphoreObject<'a> {
     semaphore: String,
     permits: u32,
     available: u32,
-    fencing: Option<u64>,
+    fencing: Option<i64>,
     holders: Vec<PermitsObject<'a>>,
 }
 

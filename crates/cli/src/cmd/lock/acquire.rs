@@ -36,7 +36,7 @@ Exit status: 0 acquired; 3 another process holds it, and only its name is printe
 struct Acquired {
     lock: String,
     token: String,
-    fencing: u64,
+    fencing: i64,
     ttl_ms: u64,
 }
 

@@ -63,7 +63,7 @@ struct LockObject<'a> {
     holder: Option<&'a str>,
     age_ms: Option<u64>,
     remaining_ms: Option<u64>,
-    fencing: Option<u64>,
+    fencing: Option<i64>,
     rows_disagree: bool,
 }
 

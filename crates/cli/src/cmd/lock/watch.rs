@@ -103,9 +103,9 @@ struct EventFields<'a> {
     remaining_ms: Option<u64>,
     /// A lock's number may be null.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fencing: Option<Option<u64>>,
+    fencing: Option<Option<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    term: Option<Option<u64>>,
+    term: Option<Option<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<usize>,
 }
