@@ -213,28 +213,23 @@ pub async fn usable_descriptor(
     Ok(descriptor)
 }
 
-/// Reads the descriptor of a table for locks or latches. If the table is missing and `create` is
-/// given, creates it first; `create` contains its name and the future that creates it.
+/// Reads the descriptor of a table for locks or latches. If the table is missing, awaits `create`
+/// first.
 ///
 /// # Errors
 ///
-/// Returns an error in the caller's context if the name in `create` differs or
-/// [`usable_descriptor`] fails, or the error of creating the table.
+/// Returns the errors of [`usable_descriptor`] in the caller's context, or the error of creating
+/// the table.
 pub(crate) async fn usable_or_created(
     admin: &Admin,
     name: &TableName,
     timeout: Duration,
-    create: Option<(&TableName, impl Future<Output = Result<bool>> + Send)>,
+    create: Option<impl Future<Output = Result<bool>> + Send>,
     missing: &'static str,
     in_context: impl Fn(Error) -> Error + Send + Sync,
 ) -> Result<TableDescriptor> {
-    if let Some((other, _)) = create.as_ref().filter(|(other, _)| *other != name) {
-        return Err(in_context(Error::invalid(format!(
-            "the options to create the table are of table {other}"
-        ))));
-    }
     let mut descriptor = usable_descriptor(admin, name, Instant::now() + timeout).await;
-    if let (Err(error), Some((_, creating))) = (&descriptor, create)
+    if let (Err(error), Some(creating)) = (&descriptor, create)
         && error.kind() == ClientErrorKind::TableNotFound
     {
         creating.await?;

@@ -79,7 +79,7 @@ impl Shared {
 }
 
 /// The hint of a table that does not exist.
-const MISSING: &str = "check its name, or create it with LatchManagerOptions::create_table";
+const MISSING: &str = "check its name, or create it with LatchManagerOptions::open_or_create";
 
 /// The options of a [`LatchManager`].
 #[derive(Clone, Debug)]
@@ -87,7 +87,6 @@ const MISSING: &str = "check its name, or create it with LatchManagerOptions::cr
 pub struct LatchManagerOptions {
     client: String,
     farm: String,
-    create: Option<LatchTableOptions>,
 }
 
 impl LatchManagerOptions {
@@ -97,21 +96,11 @@ impl LatchManagerOptions {
         Self {
             client: client.into(),
             farm: farm.into(),
-            create: None,
         }
     }
 
-    /// Creates the table with these options when [`open`](Self::open) finds that it does not exist.
-    /// Without this call opening a missing table is an error.
-    ///
-    /// An existing table is used unchanged. Several processes may open and create the table at the
-    /// same time.
-    pub fn create_table(mut self, table: LatchTableOptions) -> Self {
-        self.create = Some(table);
-        self
-    }
-
-    /// Opens a latch table. Reads its descriptor, and uses the table unchanged.
+    /// Opens a latch table. Reads its descriptor, and uses the table unchanged. A missing table is
+    /// an error; see [`open_or_create`](Self::open_or_create).
     ///
     /// # Errors
     ///
@@ -120,21 +109,58 @@ impl LatchManagerOptions {
     ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
     /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
     ///   may use;
-    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `C`;
-    /// - the errors of [`LatchTableOptions::create`](super::LatchTableOptions::create) if it
-    ///   creates the table.
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `C`.
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LatchManager> {
-        let name = name.into_table_name()?;
+        self.open_table(connection, name.into_table_name()?, None).await
+    }
+
+    /// Opens the latch table that these options describe, and creates it first if it does not exist.
+    ///
+    /// An existing table is used unchanged. Several processes may open and create the table at the
+    /// same time.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open), except
+    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound), and those of
+    /// [`LatchTableOptions::create`](super::LatchTableOptions::create).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_txn::latch::{LatchManagerOptions, LatchTableOptions};
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # let connection = hbase.connect().await?;
+    /// let table = LatchTableOptions::new("D_LTCH_jobs")?.regions(4);
+    /// let latches = LatchManagerOptions::new("billing", "fra")
+    ///     .open_or_create(&connection, table)
+    ///     .await?;
+    /// # assert_eq!(connection.admin().regions(latches.table()).await?.len(), 4);
+    /// # Ok(()) });
+    /// ```
+    pub async fn open_or_create(
+        self,
+        connection: &Connection,
+        table: LatchTableOptions,
+    ) -> Result<LatchManager> {
+        self.open_table(connection, table.name().clone(), Some(table))
+            .await
+    }
+
+    async fn open_table(
+        self,
+        connection: &Connection,
+        name: TableName,
+        create: Option<LatchTableOptions>,
+    ) -> Result<LatchManager> {
         let in_context = |error: Error| error.at_operation("opening for latches").at_table(&name);
         // Whether a client is valid does not depend on the id.
         LatchName::new(&self.client, "-").map_err(in_context)?;
         check_farm(&self.farm).map_err(in_context)?;
         let admin = connection.admin();
         let timeout = connection.config().operation_timeout();
-        let create = self
-            .create
-            .as_ref()
-            .map(|table| (table.name(), table.create(&admin)));
+        let create = create.as_ref().map(|table| table.create(&admin));
         let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;
         let families = Families::of(&descriptor).map_err(in_context)?;
         let table = connection

@@ -18,7 +18,7 @@ const PREFIX: &str = "D_LTCH_";
 /// By default the table has the family of a table of the Java library, a second family for the
 /// state that Java's layout can't express, 8 regions, and a split restriction of one byte.
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until create is called"]
+#[must_use = "options do nothing until a table is created with them"]
 pub struct LatchTableOptions {
     name: TableName,
     regions: usize,

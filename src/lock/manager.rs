@@ -61,7 +61,7 @@ struct Shared {
 }
 
 /// The hint of a table that does not exist.
-const MISSING: &str = "check its name, or create it with LockManagerOptions::create_table";
+const MISSING: &str = "check its name, or create it with LockManagerOptions::open_or_create";
 
 /// The options of a [`LockManager`].
 #[derive(Clone, Debug)]
@@ -70,7 +70,6 @@ pub struct LockManagerOptions {
     client: String,
     farm: Option<String>,
     holder: Option<String>,
-    create: Option<LockTableOptions>,
 }
 
 impl LockManagerOptions {
@@ -81,7 +80,6 @@ impl LockManagerOptions {
             client: client.into(),
             farm: None,
             holder: None,
-            create: None,
         }
     }
 
@@ -97,18 +95,9 @@ impl LockManagerOptions {
         self
     }
 
-    /// Creates the table with these options when [`open`](Self::open) finds that it does not exist.
-    /// Without this call opening a missing table is an error.
-    ///
-    /// An existing table is used unchanged. Several processes may open and create the table at the
-    /// same time.
-    pub fn create_table(mut self, table: LockTableOptions) -> Self {
-        self.create = Some(table);
-        self
-    }
-
     /// Opens a lock table. Reads its descriptor, and uses the table unchanged if it is fit for
-    /// locks.
+    /// locks. A missing table is an error: a misspelt name would grant locks that exclude no other
+    /// process. See [`open_or_create`](Self::open_or_create).
     ///
     /// # Errors
     ///
@@ -118,12 +107,52 @@ impl LockManagerOptions {
     ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
     /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
     ///   may use;
-    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `D`;
-    /// - the errors of [`LockTableOptions::create`](super::LockTableOptions::create) if it creates
-    ///   the table.
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `D`.
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LockManager> {
+        self.open_table(connection, name.into_table_name()?, None).await
+    }
+
+    /// Opens the lock table that these options describe, and creates it first if it does not exist.
+    ///
+    /// An existing table is used unchanged. Several processes may open and create the table at the
+    /// same time.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open), except
+    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound), and those of
+    /// [`LockTableOptions::create`](super::LockTableOptions::create).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_txn::lock::{LockManagerOptions, LockTableOptions};
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # let connection = hbase.connect().await?;
+    /// let table = LockTableOptions::new("dlm_locks")?.regions(4);
+    /// let locks = LockManagerOptions::new("billing")
+    ///     .open_or_create(&connection, table)
+    ///     .await?;
+    /// # assert_eq!(connection.admin().regions(locks.table()).await?.len(), 4);
+    /// # Ok(()) });
+    /// ```
+    pub async fn open_or_create(
+        self,
+        connection: &Connection,
+        table: LockTableOptions,
+    ) -> Result<LockManager> {
+        self.open_table(connection, table.name().clone(), Some(table))
+            .await
+    }
+
+    async fn open_table(
+        self,
+        connection: &Connection,
+        name: TableName,
+        create: Option<LockTableOptions>,
+    ) -> Result<LockManager> {
         observe::describe();
-        let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
         // Whether a client or farm is valid does not depend on the id.
         LockName::xdc(&self.client, "-").map_err(in_context)?;
@@ -135,10 +164,7 @@ impl LockManagerOptions {
             .unwrap_or_else(|| local::default_holder(connection.config().user()));
         let admin = connection.admin();
         let timeout = connection.config().operation_timeout();
-        let create = self
-            .create
-            .as_ref()
-            .map(|table| (table.name(), table.create(&admin)));
+        let create = create.as_ref().map(|table| table.create(&admin));
         let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;
         let family = table::lock_family(&descriptor).map_err(in_context)?;
         let local = Arc::new(LocalLocks::new(holder, family.time_to_live()).map_err(in_context)?);

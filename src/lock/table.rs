@@ -14,7 +14,7 @@ use crate::{
 /// By default the table has the family of a table of the Java library, 8 regions, and a split
 /// policy and split restriction of one byte, which keep the rows of one lock in one region.
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until create is called"]
+#[must_use = "options do nothing until a table is created with them"]
 pub struct LockTableOptions {
     name: TableName,
     regions: usize,

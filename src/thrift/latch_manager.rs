@@ -20,7 +20,7 @@ use crate::{
 
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
 const NOTES: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
-const NO_TABLE: &str = "check its name; a gateway cannot create it, LatchManagerOptions::create_table can";
+const NO_TABLE: &str = "check its name; a gateway cannot create it, LatchManagerOptions::open_or_create can";
 
 /// The latches of one client (a service, say) in one table, through a Thrift gateway.
 ///

@@ -17,7 +17,7 @@ use crate::{
     lock::{FAMILY, LocalLocks, LockInfo, LockName, LockRows, LockToken, ReleaseOutcome, default_holder},
 };
 
-const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerOptions::create_table can";
+const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerOptions::open_or_create can";
 
 /// The locks of one client (a service, say) in one table, through a Thrift gateway.
 ///

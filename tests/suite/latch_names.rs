@@ -23,8 +23,11 @@ async fn open(hbase: &FakeHBase, process: u64) -> hbase_txn::Result<Latch> {
     let connection = Connection::builder(config).connector(hbase.connector());
     let connection = connection.environment(environment).connect().await?;
     let options = LatchManagerOptions::new("billing", "fra");
-    let latches = options.create_table(LatchTableOptions::new(TABLE)?.regions(1));
-    latches.open(&connection, TABLE).await?.latch(Level::Dc, "round")
+    let table = LatchTableOptions::new(TABLE)?.regions(1);
+    options
+        .open_or_create(&connection, table)
+        .await?
+        .latch(Level::Dc, "round")
 }
 
 /// What becomes of a latch of which one is left to count.
@@ -142,8 +145,11 @@ fn first_count_of_a_farm_is_visible_over_an_older_delete_marker() {
         let connection = hbase.connect().await?;
         let open = async |farm: &str| {
             let options = LatchManagerOptions::new("billing", farm);
-            let latches = options.create_table(LatchTableOptions::new(TABLE)?.regions(1));
-            latches.open(&connection, TABLE).await?.latch(Level::Xdc, "round")
+            let table = LatchTableOptions::new(TABLE)?.regions(1);
+            options
+                .open_or_create(&connection, table)
+                .await?
+                .latch(Level::Xdc, "round")
         };
         let (first, second) = (open("a").await?, open("b").await?);
         hbase.move_region(TABLE, "", 1);

@@ -29,7 +29,7 @@ async fn open(hbase: &FakeHBase, process: u64) -> hbase_txn::Result<LockManager>
         .await?;
     let locks = LockManagerOptions::new("billing").farm("fra").holder(name);
     let table = LockTableOptions::new(TABLE)?.regions(1);
-    locks.create_table(table).open(&connection, TABLE).await
+    locks.open_or_create(&connection, table).await
 }
 
 /// A program limits its campaigns by timeouts of its own, in an outage of ten minutes.

@@ -32,7 +32,7 @@ async fn open(hbase: &FakeHBase, seed: u64, options: LockTableOptions) -> hbase_
         .farm("fra")
         .holder(format!("client-{seed}"));
     let connection = connect(hbase, seed).await?;
-    locks.create_table(options).open(&connection, TABLE).await
+    locks.open_or_create(&connection, options).await
 }
 
 fn one_region() -> hbase_txn::Result<LockTableOptions> {

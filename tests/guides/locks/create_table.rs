@@ -5,8 +5,7 @@ use hbase_txn::{
 
 async fn open(connection: &Connection) -> hbase_txn::Result<LockManager> {
     LockManagerOptions::new("billing")
-        .create_table(LockTableOptions::new("dlm_locks")?)
-        .open(connection, "dlm_locks")
+        .open_or_create(connection, LockTableOptions::new("dlm_locks")?)
         .await
 }
 

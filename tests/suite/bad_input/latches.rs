@@ -147,7 +147,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     is(
         &open(&connection, &missing).await.unwrap_err(),
         ErrorKind::Client(ClientErrorKind::TableNotFound),
-        &["LatchManagerOptions::create_table", missing.qualifier()],
+        &["LatchManagerOptions::open_or_create", missing.qualifier()],
     );
     let other = TestTable::create("badother", plain, &[]).await;
     is(
@@ -317,28 +317,20 @@ async fn too_many_participants_are_refused_and_the_others_kept() {
 }
 
 #[tokio::test]
-async fn only_create_table_creates_a_missing_table() {
+async fn only_open_or_create_creates_a_missing_table() {
     let connection = connect().await;
     let table = TestTable::unmade("createlatches");
-    let (options, other) = (LatchManagerOptions::new(CLIENT, "fra"), unique_name("other"));
-    let misnamed = options
-        .clone()
-        .create_table(LatchTableOptions::from(other.clone()));
-    let error = misnamed.open(&connection, table.name.clone()).await.unwrap_err();
-    is(
-        &error,
-        ErrorKind::Client(ClientErrorKind::InvalidInput),
-        &[other.qualifier(), table.name.qualifier()],
-    );
+    let options = LatchManagerOptions::new(CLIENT, "fra");
     let error = open(&connection, &table.name).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
 
-    let create = LatchTableOptions::from(table.name.clone()).no_state_family();
-    let options = options.create_table(create.regions(2));
+    let create = LatchTableOptions::from(table.name.clone())
+        .no_state_family()
+        .regions(2);
     for _ in 0..2 {
         let latches = options
             .clone()
-            .open(&connection, table.name.clone())
+            .open_or_create(&connection, create.clone())
             .await
             .unwrap();
         assert!(!latches.has_state_family());

@@ -391,7 +391,7 @@ async fn unfit_table_gives_the_reason_and_other_families_are_fine() {
     is(
         &error,
         ErrorKind::Client(ClientErrorKind::TableNotFound),
-        &["LockManagerOptions::create_table", missing.qualifier()],
+        &["LockManagerOptions::open_or_create", missing.qualifier()],
     );
 
     let without = TestTable::create("nofamily", plain, &[]).await;
@@ -518,23 +518,15 @@ async fn boundary_in_a_lock_is_named_and_other_locks_work() {
 }
 
 #[tokio::test]
-async fn only_create_table_creates_a_missing_table() {
+async fn only_open_or_create_creates_a_missing_table() {
     let connection = connect().await;
     let table = TestTable::unmade("createlocks");
-    let (options, other) = (LockManagerOptions::new(CLIENT).farm("fra"), unique_name("other"));
-    let misnamed = options
-        .clone()
-        .create_table(LockTableOptions::from(other.clone()));
-    let error = misnamed.open(&connection, table.name.clone()).await.unwrap_err();
-    is(
-        &error,
-        ErrorKind::Client(ClientErrorKind::InvalidInput),
-        &[other.qualifier(), table.name.qualifier()],
-    );
+    let options = LockManagerOptions::new(CLIENT).farm("fra");
     let open = |regions| {
         let create = LockTableOptions::from(table.name.clone()).without_java_clients();
-        let options = options.clone().create_table(create.regions(regions));
-        options.open(&connection, table.name.clone())
+        options
+            .clone()
+            .open_or_create(&connection, create.regions(regions))
     };
     let error = open(258).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");

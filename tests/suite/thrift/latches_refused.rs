@@ -42,7 +42,7 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
         &[
             "looking at the table",
             "thrift_no_such_latches",
-            "LatchManagerOptions::create_table",
+            "LatchManagerOptions::open_or_create",
             "server 127.0.0.1",
         ],
     );

@@ -524,7 +524,7 @@ async fn invalid_locks_are_refused() {
             "looking at the table",
             "thrift_no_such_table",
             "server 127.0.0.1",
-            "LockManagerOptions::create_table",
+            "LockManagerOptions::open_or_create",
         ],
     );
     let other = TestTable::create("thrift-other", crate::support::table::plain, &[]).await;

@@ -22,7 +22,7 @@ pub(crate) async fn open_locks(
             let opened = options.open(connection, name.clone()).await;
             opened.map_err(|error| not_opened(error, "lock acquire"))
         }
-        Some(table) => watched(name, options.create_table(table).open(connection, name.clone())).await,
+        Some(table) => watched(name, options.open_or_create(connection, table)).await,
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn open_latches(
             let opened = options.open(connection, name.clone()).await;
             opened.map_err(|error| not_opened(error, "latch init"))
         }
-        Some(table) => watched(name, options.create_table(table).open(connection, name.clone())).await,
+        Some(table) => watched(name, options.open_or_create(connection, table)).await,
     }
 }
 
