@@ -117,7 +117,8 @@ pub struct Campaign {
 
 /// A leadership that this process won.
 ///
-/// Dropping it resigns in the background; if that fails, the leadership ends with its lease.
+/// Dropping it resigns in the background; if that fails, the leadership ends with its lease. Bind it
+/// to a name, such as `_leadership`: `let _ = …` drops it and resigns at once.
 #[must_use = "a leadership that is not bound to a name is resigned at once"]
 pub struct Leadership {
     guard: LockGuard,

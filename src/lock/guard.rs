@@ -36,6 +36,9 @@ use crate::{
 /// guard also releases it, in the background; if that fails, the lock is held until its lease
 /// expires.
 ///
+/// **Bind a guard to a name.** `let _guard = …` holds the lock until the end of the block, but
+/// `let _ = …` drops the guard and releases the lock at once, without a warning.
+///
 /// **A guard is not a proof.** The process may be paused at any point, even for a minute, so the
 /// lease may expire between a check of [`is_held`](Self::is_held) and the next statement. A write
 /// that must be safe against this carries the [fencing number](Self::fencing) to a store that

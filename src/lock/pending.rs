@@ -30,7 +30,7 @@ use crate::{
 ///
 /// If it is dropped instead, on any thread, the lock is released in the background of the runtime
 /// that committed, once the commit has completed. A transaction whose pending lock was dropped
-/// before it was sent fails.
+/// before it was sent fails. Bind it to a name: `let _ = …` drops it at once.
 ///
 /// # Example
 ///

@@ -22,7 +22,8 @@ use crate::{
 
 /// Several locks that were acquired together. Each has its own lease and can be lost alone.
 ///
-/// Dropping the set releases all of them, as dropping a [`LockGuard`] does.
+/// Dropping the set releases all of them, as dropping a [`LockGuard`] does. Bind it to a name, such
+/// as `_locks`: `let _ = …` drops it at once.
 ///
 /// # Example
 ///

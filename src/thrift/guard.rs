@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// safe against a holder that goes on after its lease carries the [fencing number](Self::fencing) to
 /// a store that refuses lower ones. It cannot fence a transaction. It belongs to the runtime that
 /// acquired it, as a [`LockGuard`](crate::lock::LockGuard#runtimes) does.
+///
+/// Bind it to a name, such as `_guard`: `let _ = …` drops it and releases the lock at once.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct ThriftLockGuard {
     held: Arc<Held>,

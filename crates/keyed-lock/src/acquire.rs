@@ -20,7 +20,8 @@ use super::{
 /// A guard of a held key, exclusive or shared. Dropping it releases the key, in any task or thread,
 /// also during a panic.
 ///
-/// A leaked guard ([`std::mem::forget`]) holds its key without limit.
+/// Bind it to a name, such as `_guard`: `let _ = …` drops it and releases the key at once, without a
+/// warning. A leaked guard ([`std::mem::forget`]) holds its key without limit.
 #[must_use = "the key is released as soon as the guard is dropped"]
 pub struct KeyedGuard<'a, K: Eq> {
     /// `None` once another guard owns it.

@@ -17,7 +17,8 @@ use super::{
     waiter::Mode,
 };
 
-/// A guard of several held keys. Dropping it releases them all.
+/// A guard of several held keys. Dropping it releases them all. Bind it to a name, such as
+/// `_guards`: `let _ = …` drops it at once.
 #[must_use = "the keys are released as soon as the guards are dropped"]
 pub struct KeyedGuards<'a, K: Eq> {
     guards: Vec<KeyedGuard<'a, K>>,
