@@ -1,6 +1,6 @@
 //! Elections: one leader at a time.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{
     StreamExt,
@@ -336,20 +336,70 @@ impl Campaign {
     /// A future is dropped at an `.await`. Work that blocks its thread, and tasks that it spawned,
     /// continue.
     ///
+    /// # The closure
+    ///
+    /// `work` may be called again, so its future can't take what the closure owns. An `async` closure
+    /// borrows what it uses, also in a spawned task:
+    ///
+    /// ```
+    /// # use hbase_txn::{Level, coordination::Election, lock::LockManagerOptions};
+    /// # #[derive(Clone)]
+    /// # struct Scheduler;
+    /// # impl Scheduler { async fn run(&self, term: i64) { assert!(term > 0) } }
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("dlm_locks", &["D"], &[]);
+    /// # let options = LockManagerOptions::new("billing").farm("fra");
+    /// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+    /// # let election = Election::new(&locks, Level::Dc, "scheduler")?;
+    /// # let scheduler = Scheduler;
+    /// let leading = tokio::spawn(async move {
+    ///     let campaign = election.campaign();
+    ///     campaign.lead_while(async |leadership| scheduler.run(leadership.term()).await).await
+    /// });
+    /// leading.await??;
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// An `async move` closure with variables of its own is refused: "async closure does not implement
+    /// `FnMut`". Clone them for each call instead:
+    ///
+    /// ```
+    /// # use hbase_txn::{Level, coordination::Election, lock::LockManagerOptions};
+    /// # #[derive(Clone)]
+    /// # struct Scheduler;
+    /// # impl Scheduler { async fn run(&self, term: i64) { assert!(term > 0) } }
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("dlm_locks", &["D"], &[]);
+    /// # let options = LockManagerOptions::new("billing").farm("fra");
+    /// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+    /// # let election = Election::new(&locks, Level::Dc, "scheduler")?;
+    /// # let scheduler = Scheduler;
+    /// let leading = election.campaign().lead_while(move |leadership| {
+    ///     let scheduler = scheduler.clone();
+    ///     async move { scheduler.run(leadership.term()).await }
+    /// });
+    /// tokio::spawn(leading).await??;
+    /// # Ok(()) });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the error of a campaign, as [`lead`](Self::lead) does. A process may stand by without
-    /// limit, unless a [wait](Self::wait) is specified, which starts again with each campaign. Errors of `work` are part of its output and end the call.
+    /// limit, unless a [wait](Self::wait) is specified, which starts again with each campaign. Errors
+    /// of `work` are part of its output and end the call.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the future of `work` is dropped, and the leadership is resigned in
     /// the background.
-    pub async fn lead_while<T>(self, mut work: impl AsyncFnMut(&Leadership) -> T) -> Result<T> {
+    pub async fn lead_while<T, F>(self, mut work: impl FnMut(Arc<Leadership>) -> F) -> Result<T>
+    where
+        F: Future<Output = T>,
+    {
         loop {
             let leadership = match self.clone().lead().await {
                 Err(error) if !self.is_limited && error.kind() == ErrorKind::LockUnavailable => continue,
-                campaign => campaign?,
+                campaign => Arc::new(campaign?),
             };
             let output = tokio::select! {
                 biased;
@@ -357,12 +407,12 @@ impl Campaign {
                     tracing::warn!(election = %self.election.key(), %loss, "leadership lost");
                     None
                 }
-                output = work(&leadership) => Some(output),
+                output = work(Arc::clone(&leadership)) => Some(output),
             };
             let Some(output) = output else {
                 continue;
             };
-            match leadership.guard.release().await {
+            match leadership.guard.release_shared().await {
                 Ok(ReleaseOutcome::Released) => {}
                 Ok(ReleaseOutcome::Lost(loss)) => {
                     tracing::warn!(election = %self.election.key(), %loss, "leadership lost before it was resigned");
@@ -439,24 +489,41 @@ mod tests {
     use super::*;
     use crate::lock::LockManagerOptions;
 
+    /// Opens the election as a process of its own.
+    async fn open(hbase: &FakeHBase, seed: u64) -> Result<Election> {
+        let connection = hbase_client::Connection::builder(hbase.config()).connector(hbase.connector());
+        let connection = connection
+            .environment(hbase.environment().seed(seed))
+            .connect()
+            .await?;
+        let locks = LockManagerOptions::new("billing").farm("fra");
+        let locks = locks.open(&connection, "locks").await?;
+        Election::new(&locks, Level::Dc, "scheduler")
+    }
+
+    #[test]
+    fn leadership_that_the_work_keeps_is_resigned() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_table("locks", &["D"], &[]);
+            let election = open(hbase, 1).await?;
+            let kept = election
+                .campaign()
+                .lead_while(async |leadership| leadership)
+                .await?;
+            assert!(!kept.is_leader());
+            assert_eq!(election.leader().await?, None);
+            let next = election.campaign().lead().await?;
+            drop(kept);
+            assert!(next.resign().await?.is_released());
+            Ok(())
+        });
+    }
+
     #[test]
     fn standby_outlives_the_wait_of_one_campaign() {
         FakeHBase::run(async |hbase| {
             hbase.create_table("locks", &["D"], &[]);
-            let open = async |seed: u64| {
-                let connection =
-                    hbase_client::Connection::builder(hbase.config()).connector(hbase.connector());
-                let connection = connection
-                    .environment(hbase.environment().seed(seed))
-                    .connect()
-                    .await?;
-                let locks = LockManagerOptions::new("billing")
-                    .farm("fra")
-                    .open(&connection, "locks")
-                    .await?;
-                Election::new(&locks, Level::Dc, "scheduler")
-            };
-            let (first, second) = (open(1).await?, open(2).await?);
+            let (first, second) = (open(hbase, 1).await?, open(hbase, 2).await?);
             let leadership = first.campaign().lead().await?;
             let mut standby = second.campaign();
             // In place of 30 days.

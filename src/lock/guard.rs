@@ -278,6 +278,11 @@ impl LockGuard {
     /// unknown](Error::is_outcome_unknown) can also mean that an answer was lost and another holder
     /// has the lock, which it may have acquired before or after this release.
     pub async fn release(self) -> Result<ReleaseOutcome> {
+        self.release_shared().await
+    }
+
+    /// Releases the lock of a guard that has several owners.
+    pub(crate) async fn release_shared(&self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.location.table.deadline();
         let claim = self.held.lock_claim(deadline).await?;
@@ -285,7 +290,7 @@ impl LockGuard {
             return Ok(ReleaseOutcome::Released);
         }
         let known = self.held.term.loss();
-        // On an error, dropping `self` retries the release in the background.
+        // On an error, dropping the guard retries the release in the background.
         let vacated = self
             .held
             .location

@@ -4,6 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
     rc::Rc,
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -212,8 +213,8 @@ impl Candidate {
         // That of later campaigns, too, which begin when a leadership is lost.
         let asked = Instant::now();
         let campaign = self.election.campaign().ttl(lease).skew_margin(MARGIN);
-        let work = async |leadership: &Leadership| {
-            let term = self.won(asked, leadership);
+        let work = async |leadership: Arc<Leadership>| {
+            let term = self.won(asked, &leadership);
             let end = Instant::now() + stay;
             while Instant::now() < end {
                 assert!(

@@ -157,9 +157,9 @@ async fn lead_while_runs_its_work_again_after_each_loss() {
     let (running, terms) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
     let leading = tokio::spawn({
         let (running, terms) = (Arc::clone(&running), Arc::clone(&terms));
-        campaign
-            .ttl(Duration::from_secs(3))
-            .lead_while(async move |leadership| {
+        async move {
+            let campaign = campaign.ttl(Duration::from_secs(3));
+            let work = async |leadership: Arc<Leadership>| {
                 assert!(leadership.is_leader());
                 assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two run");
                 let _stopped = Counted(&running);
@@ -172,7 +172,9 @@ async fn lead_while_runs_its_work_again_after_each_loss() {
                     3 => "done",
                     _ => pending().await,
                 }
-            })
+            };
+            campaign.lead_while(work).await
+        }
     });
     for _ in 0..2 {
         let leader = eventually("it leads", async || watching.leader().await.unwrap()).await;
