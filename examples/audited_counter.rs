@@ -65,11 +65,7 @@ pub async fn checked(counters: &PartitionedTable, tenant: &str, counter: &str) -
     let snapshot = counters.snapshot(tenant).await?;
     let value = snapshot.get(format!("{tenant}/counter/{counter}"), "f", "value")?;
     let value: i64 = value.unwrap_or(0);
-    // '0' is the byte after '/': all rows that begin with the text before it.
-    let rows = snapshot.range(
-        format!("{tenant}/audit/{counter}/"),
-        format!("{tenant}/audit/{counter}0"),
-    );
+    let rows = snapshot.rows_with_prefix(format!("{tenant}/audit/{counter}/"));
     let amounts = rows
         .iter()
         .filter_map(|row| row.get::<i64>("f", "amount").transpose());

@@ -157,7 +157,7 @@ pub async fn total(bank: &PartitionedTable, names: &[&str]) -> Result<(i64, usiz
         cents += account
             .get::<i64>(format!("{name}/balance"), "f", "cents")?
             .unwrap_or(0);
-        for row in account.range(format!("{name}/outbox/"), format!("{name}/outbox0")) {
+        for row in account.rows_with_prefix(format!("{name}/outbox/")) {
             let message = message(name, row)?;
             let mark = format!("{}/inbox/{}", message.to, message.id);
             // A message with a mark has arrived, even if its outbox row still exists.

@@ -122,7 +122,7 @@ fn head(shard: &str) -> String {
 pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<String>> {
     let snapshot = shards.snapshot(shard).await?;
     let length: i64 = snapshot.get(head(shard), "f", "length")?.unwrap_or(0);
-    let rows = snapshot.range(format!("{shard}/log/"), format!("{shard}/log0"));
+    let rows = snapshot.rows_with_prefix(format!("{shard}/log/"));
     let numbers: Vec<String> = rows.iter().map(|row| support::text(row.key())).collect();
     let expected: Vec<String> = (1..=length)
         .map(|number| format!("{shard}/log/{number:08}"))

@@ -106,7 +106,7 @@ pub async fn summary(buckets: &PartitionedTable, hour: &str) -> Result<Summary> 
         size: bucket.get(&row, "f", "size")?.unwrap_or(0),
         closed: bucket.get(&row, "f", "closed")?.unwrap_or(false),
     };
-    let sizes = bucket.range(format!("{hour}/event/"), format!("{hour}/event0"));
+    let sizes = bucket.rows_with_prefix(format!("{hour}/event/"));
     let sizes = sizes.iter().filter_map(|row| row.get("f", "size").transpose());
     let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
     assert_eq!((said.events, said.size), (sizes.len() as i64, sizes.iter().sum()));

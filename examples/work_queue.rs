@@ -146,7 +146,7 @@ fn millis(time: SystemTime) -> String {
 pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<String>, Vec<String>)> {
     let snapshot = queues.snapshot(queue).await?;
     let names = |kind: &str| -> Vec<String> {
-        let rows = snapshot.range(format!("{queue}/{kind}/"), format!("{queue}/{kind}0"));
+        let rows = snapshot.rows_with_prefix(format!("{queue}/{kind}/"));
         let skip = format!("{queue}/{kind}/").len();
         rows.iter().map(|row| support::text(&row.key()[skip..])).collect()
     };

@@ -34,7 +34,7 @@ use crate::{
 /// # orders.table().put(Put::new("xxxsum").cell("f", "total", 1250i64)).await?;
 /// let customer = orders.snapshot("xxx").await?;
 /// assert_eq!(customer.get::<i64>("xxxsum", "f", "total")?, Some(1250));
-/// for row in &customer {
+/// for row in customer.rows_with_prefix("xxxorder/") {
 ///     println!("{} has {} cells", hbase_txn::BytesBinary(row.key()), row.cells().len());
 /// }
 /// # Ok(()) });
@@ -60,7 +60,7 @@ pub struct Snapshot {
 /// # for row in ["xxx2024-01-31", "xxx2024-02-01"] {
 /// #     orders.table().put(Put::new(row).cell("f", "total", 1250i64)).await?;
 /// # }
-/// let january = SnapshotOptions::new().start_row("xxx2024-01").stop_row("xxx2024-02").max_rows(1_000);
+/// let january = SnapshotOptions::new().rows_with_prefix("xxx2024-01").max_rows(1_000);
 /// let orders = orders.snapshot_with("xxx", january).await?;
 /// assert_eq!(orders.len(), 1);
 /// # Ok(()) });
@@ -129,6 +129,13 @@ impl SnapshotOptions {
     /// Sets the row before which reading stops; empty means the end of the partition.
     pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
         self.stop = row.into_bytes();
+        self
+    }
+
+    /// Reads only the rows with this prefix, which begins with that of the partition. Overrides
+    /// [`start_row`](Self::start_row) and [`stop_row`](Self::stop_row).
+    pub fn rows_with_prefix(mut self, prefix: impl IntoBytes) -> Self {
+        (self.start, self.stop) = prefix_range(prefix);
         self
     }
 
@@ -276,6 +283,12 @@ fn select(terms: &Terms, scan: Scan, options: &SnapshotOptions) -> Option<Scan> 
     })
 }
 
+/// Returns the bounds of the rows with a prefix: the first, and the key behind the last.
+pub(super) fn prefix_range(prefix: impl IntoBytes) -> (Bytes, Bytes) {
+    let scan = Scan::prefix(prefix);
+    (scan.range_start().clone(), scan.range_end().clone())
+}
+
 fn with_version(scan: Scan) -> Scan {
     scan.column(TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER)
 }
@@ -388,6 +401,13 @@ impl Snapshot {
             stop => before(stop).max(first),
         };
         &self.rows[first..end]
+    }
+
+    /// Returns the rows with a prefix, which begins with that of the partition.
+    #[must_use]
+    pub fn rows_with_prefix(&self, prefix: impl AsRef<[u8]>) -> &[Row] {
+        let (start, stop) = prefix_range(prefix.as_ref());
+        self.range(start, stop)
     }
 
     /// Returns the partition's version cell, if it was requested and exists.

@@ -121,6 +121,12 @@ async fn update_of_a_range_reads_only_its_rows() {
             .unwrap();
         assert_eq!((attempts(&updated), updated.into_value()), (1, Some(2)));
         assert_eq!(number(&table, "rand").await, Some(20));
+        let with_prefix = UpdateOptions::new().without_record().rows_with_prefix("ranb");
+        let prefixed = table.update_with("ran", with_prefix, |view| {
+            assert!(view.row("rana").is_err(), "outside of the range");
+            view.rows_with_prefix("ranb").map(<[_]>::len)
+        });
+        assert_eq!(prefixed.await.unwrap().into_value(), Some(1));
 
         let outside = &["outside of the range of the update, from ranb to rand"];
         let read_row = |row: &'static str| {

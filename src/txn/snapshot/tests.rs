@@ -75,6 +75,21 @@ fn a_range_never_reaches_beyond_the_partition(
 }
 
 #[rstest]
+#[case("", Some(("xxx", "xxy")))]
+#[case("xxx", Some(("xxx", "xxy")))]
+#[case("xxxb", Some(("xxxb", "xxxc")))]
+#[case("x", Some(("xxx", "xxy")))]
+#[case("xxy", None)]
+fn rows_with_a_prefix_are_within_the_partition(#[case] prefix: &str, #[case] expected: Option<(&str, &str)>) {
+    let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
+    let other = SnapshotOptions::new().start_row("xxxa").stop_row("xxxz");
+    let scan = other.rows_with_prefix(prefix).scan(&partition);
+    let bounds = scan.map(|scan| (scan.range_start().clone(), scan.range_end().clone()));
+    let expected = expected.map(|(start, stop)| (start.to_owned().into(), stop.to_owned().into()));
+    assert_eq!(bounds, expected);
+}
+
+#[rstest]
 #[case("", "", true)]
 #[case("xx", "xxx", true)]
 #[case("xx\0", "", false)]
@@ -202,6 +217,8 @@ proptest! {
             && (stop.is_empty() || row.key()[..] < *stop.as_bytes());
         let walked: Vec<&Row> = snapshot.rows().iter().filter(inside).collect();
         prop_assert_eq!(snapshot.range(&start, &stop).iter().collect::<Vec<_>>(), walked);
+        let begins: Vec<&Row> = snapshot.rows().iter().filter(|row| row.key().starts_with(start.as_bytes())).collect();
+        prop_assert_eq!(snapshot.rows_with_prefix(&start).iter().collect::<Vec<_>>(), begins);
         prop_assert_eq!(snapshot.row(&start).is_some(), keys.contains(&start));
         prop_assert_eq!(snapshot.value(&start, "f", "q").is_some(), keys.contains(&start));
     }

@@ -22,7 +22,7 @@ use crate::{
 /// let once = UpdateOptions::new().id("request-4711");
 /// let updated = orders
 ///     .update_with("xxx", once, |view| {
-///         let number = view.rows("xxxorder", "xxxordes")?.len() + 1;
+///         let number = view.rows_with_prefix("xxxorder")?.len() + 1;
 ///         view.put(Put::new(format!("xxxorder{number:06}")).cell("f", "state", "placed"))?;
 ///         Ok::<_, Error>(number)
 ///     })
@@ -124,6 +124,13 @@ impl UpdateOptions {
     /// [`start_row`](Self::start_row).
     pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
         self.snapshot = self.snapshot.stop_row(row);
+        self
+    }
+
+    /// Reads only the rows with this prefix, which begins with that of the partition. Overrides
+    /// [`start_row`](Self::start_row), which describes the effect, and [`stop_row`](Self::stop_row).
+    pub fn rows_with_prefix(mut self, prefix: impl IntoBytes) -> Self {
+        self.snapshot = self.snapshot.rows_with_prefix(prefix);
         self
     }
 

@@ -21,7 +21,7 @@ use crate::{
         part::Part,
         partition_version,
         plan::{Group, other_partition},
-        snapshot::Snapshot,
+        snapshot::{Snapshot, prefix_range},
         terms::Terms,
     },
 };
@@ -212,6 +212,19 @@ impl<'a> UpdateView<'a> {
             self.ranges.push((start, stop));
         }
         Ok(rows)
+    }
+
+    /// Reads the rows with a prefix, which begins with that of the partition. An empty prefix means
+    /// the partition, or the [range](UpdateOptions::start_row) of the update.
+    ///
+    /// The rows are checked as those of [`rows`](Self::rows).
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`cell`](Self::cell).
+    pub fn rows_with_prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<&'a [Row]> {
+        let (start, stop) = prefix_range(prefix.as_ref());
+        self.rows(start, stop)
     }
 
     /// Adds a put.

@@ -134,6 +134,10 @@ fn conditions(
     |view: &mut UpdateView<'_>| { assert_eq!(view.rows("xxxb", "xxxd")?.len(), 2); write(view) },
     &["xxxb f:q absent", "xxxc f:q = 4"]
 )]
+#[case::a_prefix(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.rows_with_prefix("xxxa")?.len(), 1); write(view) },
+    &["xxxa f:p = 1", "xxxa f:q = 2"]
+)]
 #[case::what_is_written_in_a_row_that_was_not_there(
     |view: &mut UpdateView<'_>| { assert_eq!(view.row("xxxz")?, None); write(view) },
     &["xxxz f:q absent"]
