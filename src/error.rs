@@ -1,12 +1,14 @@
 //! Errors of this crate.
 //!
 //! There is one [`Error`] type: that of the client, with the kinds of this crate. The `?` operator
-//! converts a client error into it.
+//! converts a [`ClientError`] into it.
 
-pub use hbase_client::ErrorKind as ClientErrorKind;
 use hbase_client::{Effect, Failure, FailureKind, WrapsClient};
+pub use hbase_client::{Error as ClientError, ErrorKind as ClientErrorKind};
 
-/// The error of a call of this crate.
+/// The error of a call of this crate. The client's own calls, such as those of
+/// [`Connection`](crate::Connection) and [`Table`](crate::Table), return a [`ClientError`], which `?`
+/// converts into this one.
 pub type Error = Failure<ErrorKind>;
 
 /// The result of every fallible call of this crate. HBase's own `Result` (a row) is called

@@ -56,6 +56,33 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Errors
+//!
+//! Transactions, locks and latches return [`Error`]; [`Connection`], [`Table`] and [`Admin`] return
+//! [`ClientError`]. In a function that returns [`Result`], `?` converts the second into the first. An
+//! error type of your own needs both conversions:
+//!
+//! ```
+//! use hbase_txn::{ClientError, Error};
+//!
+//! enum OrderError {
+//!     HBase(Error),
+//!     SoldOut,
+//! }
+//!
+//! impl From<Error> for OrderError {
+//!     fn from(error: Error) -> Self {
+//!         Self::HBase(error)
+//!     }
+//! }
+//!
+//! impl From<ClientError> for OrderError {
+//!     fn from(error: ClientError) -> Self {
+//!         Self::HBase(error.into())
+//!     }
+//! }
+//! ```
+//!
 //! # Names and values
 //!
 //! Row keys, families and qualifiers are any text or bytes ([`IntoBytes`]), table names are text
@@ -91,7 +118,7 @@ mod table_descriptor;
 pub mod thrift;
 mod txn;
 
-pub use error::{ClientErrorKind, Error, ErrorKind, Result};
+pub use error::{ClientError, ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
     Admin, AdminChange, Append, BytesBinary, Cell, CellKind, ChangeLog, CheckAndMutateResult,
     CloneSnapshotOptions, ClusterAddress, ClusterInfo, Comparator, Comparison, Compression, Condition,

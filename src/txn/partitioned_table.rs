@@ -226,6 +226,14 @@ impl PartitionedTable {
     /// one cell, and the sum is wrong. Use [increments](UpdateView::increment), which add up, or
     /// refuse a transfer between equal rows.
     ///
+    /// # The closure
+    ///
+    /// - Its error is any type that is `From<Error>`, so the compiler has to be told which one ("type
+    ///   annotations needed"): write what the closure returns, as in `|view| -> hbase_txn::Result<_>
+    ///   { … }`, or end it with `Ok::<_, Error>(…)`.
+    /// - It can't wait. For an `async` closure the compiler "cannot infer type": use
+    ///   [`update_async`](Self::update_async).
+    ///
     /// # Errors
     ///
     /// Returns the errors of the closure unchanged. Errors of this library:
@@ -247,21 +255,21 @@ impl PartitionedTable {
     /// # Example
     ///
     /// ```
-    /// use hbase_txn::{Error, Put};
+    /// use hbase_txn::{Put, Result};
     ///
     /// # hbase_fake::FakeHBase::run(async |hbase| {
     /// # hbase.create_partitioned_table("accounts", &["f", "_txn"], 3);
     /// # let accounts = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "accounts").await?;
     /// # accounts.table().put(Put::new("xxxacct").cell("f", "balance", 1000i64)).await?;
     /// let updated = accounts
-    ///     .update("xxx", |view| {
+    ///     .update("xxx", |view| -> Result<_> {
     ///         let cents = view.get::<i64>("xxxacct", "f", "balance")?.unwrap_or(0);
     ///         if cents < 250 {
     ///             return Ok(None);
     ///         }
     ///         let left = cents - 250;
     ///         view.put(Put::new("xxxacct").cell("f", "balance", left))?;
-    ///         Ok::<_, Error>(Some(left))
+    ///         Ok(Some(left))
     ///     })
     ///     .await?;
     /// # assert_eq!(accounts.snapshot("xxx").await?.get("xxxacct", "f", "balance")?, Some(750i64));
@@ -319,10 +327,18 @@ impl PartitionedTable {
     /// Reads a partition and applies changes that depend on its contents and on something the
     /// closure waits for, such as another table or a service.
     ///
-    /// Like [`update`](Self::update), with a closure that returns a boxed `Send` future: an `async`
-    /// block in `Box::pin`. Data that the closure reads elsewhere is not checked when the changes
-    /// are applied. The longer the closure waits, the more likely a conflict with another writer;
-    /// each call of the view fails once the operation timeout is over.
+    /// Like [`update`](Self::update), with a closure that returns a boxed `Send` future. Data that the
+    /// closure reads elsewhere is not checked when the changes are applied. The longer the closure
+    /// waits, the more likely a conflict with another writer; each call of the view fails once the
+    /// operation timeout is over.
+    ///
+    /// # The closure
+    ///
+    /// - Put an `async move` block into `Box::pin`. For an `async` closure the compiler "cannot infer
+    ///   type", because its future can't be declared to be `Send`.
+    /// - End the block with `Ok::<_, Error>(…)`: its error is any type that is `From<Error>`.
+    /// - The closure is called again after a conflict, so clone what the block takes, as `prices`
+    ///   below. A reference needs no clone: it is copied.
     ///
     /// # Errors
     ///

@@ -50,6 +50,7 @@ mod skew {
     mod example;
 }
 mod transactions {
+    mod own_error;
     mod place_order;
     mod release_lock;
     mod timeout;

@@ -1,14 +1,14 @@
-use hbase_txn::{Error, PartitionedTable, Put, Updated};
+use hbase_txn::{PartitionedTable, Put, Result, Updated};
 
-async fn pay(accounts: &PartitionedTable, cents: i64) -> hbase_txn::Result<Updated<bool>> {
+async fn pay(accounts: &PartitionedTable, cents: i64) -> Result<Updated<bool>> {
     accounts
-        .update("xxx", |view| {
+        .update("xxx", |view| -> Result<_> {
             let balance = view.get::<i64>("xxxacct", "f", "balance")?.unwrap_or(0);
             if balance < cents {
                 return Ok(false);
             }
             view.put(Put::new("xxxacct").cell("f", "balance", balance - cents))?;
-            Ok::<_, Error>(true)
+            Ok(true)
         })
         .await
 }
