@@ -12,6 +12,7 @@
 mod support;
 
 mod audited_counter;
+mod fenced_partitions;
 mod multi_tenant;
 mod outbox_inbox;
 mod partition_owner;
