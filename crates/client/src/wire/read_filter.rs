@@ -21,10 +21,8 @@ use crate::model::{
 
 /// The length of the shortest decimal number: its scale, and one byte of digits.
 const SHORTEST_DECIMAL: u32 = 5;
-/// The bytes of a processed mask, of which servers have two versions (HBASE-26537): the first one's
-/// byte for "any" is 0, so that a processed mask looks like an unprocessed one (HBASE-15676).
+/// The byte of a processed mask for a byte that must be equal.
 const FIXED: u8 = 0xff;
-const ANY: u8 = 2;
 
 pub(super) fn read_filter_message(filter: &ReadFilter) -> pb::Filter {
     match &filter.0 {
@@ -44,7 +42,7 @@ pub(super) fn read_filter_message(filter: &ReadFilter) -> pb::Filter {
         Kind::FuzzyRows(keys) => {
             let message = pb::FuzzyRowFilter {
                 fuzzy_keys_data: keys.iter().map(|(key, mask)| fuzzy_key(key, mask)).collect(),
-                is_mask_v2: Some(true),
+                is_mask_v2: None,
             };
             named("FuzzyRowFilter", &message)
         }
@@ -153,7 +151,9 @@ fn is_inclusive(bound: &Bound<Bytes>) -> bool {
     !matches!(bound, Excluded(_))
 }
 
-/// Returns a key with a mask in the form that all servers use as it is.
+/// Returns a key with a mask in the form that servers of all releases understand: not processed, unless no
+/// byte is free. Processed masks have two versions (HBASE-26537), and by the first one a mask of zeros leaves
+/// all bytes free (HBASE-15676).
 fn fuzzy_key(key: &Bytes, mask: &Bytes) -> pb::BytesBytesPair {
     let fixed = |at: &u8| *at == 0;
     // Servers compare a masked row with the key, so other bytes than the fixed ones must be zero.
@@ -161,10 +161,12 @@ fn fuzzy_key(key: &Bytes, mask: &Bytes) -> pb::BytesBytesPair {
         .iter()
         .zip(mask)
         .map(|(byte, at)| if fixed(at) { *byte } else { 0 });
-    let mask = mask.iter().map(|at| if fixed(at) { FIXED } else { ANY });
     pb::BytesBytesPair {
         first: key.collect(),
-        second: mask.collect(),
+        second: match mask.iter().all(fixed) {
+            true => vec![FIXED; mask.len()].into(),
+            false => mask.clone(),
+        },
     }
 }
 
@@ -315,7 +317,12 @@ mod tests {
     #[case::fuzzy(
         ReadFilter::fuzzy_rows([("a?", [0, 1])]),
         "FuzzyRowFilter",
-        b"\x0a\x08\x0a\x02a\0\x12\x02\xff\x02\x10\x01"
+        b"\x0a\x08\x0a\x02a\0\x12\x02\0\x01"
+    )]
+    #[case::fuzzy_without_a_free_byte(
+        ReadFilter::fuzzy_rows([("ab", [0, 0])]),
+        "FuzzyRowFilter",
+        b"\x0a\x08\x0a\x02ab\x12\x02\xff\xff"
     )]
     #[case::prefixes(
         ReadFilter::column_prefixes(["b", "ab", "a"]),
