@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// One version of one column of a row.
 ///
 /// Its parts are slices of the frame in which it arrived, so keeping one cell keeps the whole
-/// frame. Copy the parts that you keep for long.
+/// frame. Copy the parts that you keep for long, or [detach](Row::detach) the row.
 ///
 /// Two cells are equal if all their fields are, [the time of expiry](Self::expires_at) included.
 #[derive(Clone, PartialEq, Eq)]
@@ -307,6 +307,53 @@ impl Row {
         self.cells
     }
 
+    /// Copies the row out of the frame in which it arrived, so that keeping the row does not keep
+    /// the other rows of that frame in memory. All cells then share one buffer.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::Scan;
+    ///
+    /// # use hbase_client::Put;
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// # table.put(Put::new("a").cell("f", "q", "v")).await?;
+    /// let mut rows = table.scan(Scan::new())?;
+    /// let mut cache = Vec::new();
+    /// while let Some(row) = rows.next().await? {
+    ///     cache.push(row.detach());
+    /// }
+    /// # assert_eq!(cache[0].value("f", "q").map(|value| &value[..]), Some(&b"v"[..]));
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn detach(mut self) -> Self {
+        let key = self.key().clone();
+        let columns = |cell: &Cell| cell.size() - cell.row.len();
+        let size = key.len() + self.cells.iter().map(columns).sum::<usize>();
+        let mut copy = Vec::with_capacity(size);
+        copy.extend_from_slice(&key);
+        for cell in &self.cells {
+            copy.extend_from_slice(&cell.family);
+            copy.extend_from_slice(&cell.qualifier);
+            copy.extend_from_slice(&cell.value);
+        }
+        let mut copy = Bytes::from(copy);
+        let key = copy.split_to(key.len());
+        for cell in &mut self.cells {
+            cell.row = key.clone();
+            cell.family = copy.split_to(cell.family.len());
+            cell.qualifier = copy.split_to(cell.qualifier.len());
+            cell.value = copy.split_to(cell.value.len());
+        }
+        if self.cells.is_empty() {
+            self.key_without_cells = key;
+        }
+        self
+    }
+
     /// Returns the newest cell of a column.
     #[must_use]
     pub fn cell(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&Cell> {
@@ -383,5 +430,39 @@ impl QueryMetrics {
 impl fmt::Debug for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.cells).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detached_row_is_equal_and_shares_no_bytes() {
+        let frame = Bytes::from(b"rowfamqualvalueother".to_vec());
+        let row = frame.slice(..3);
+        let cell = |qualifier, value| {
+            let family = frame.slice(3..6);
+            Cell::new(row.clone(), family, qualifier, 7, CellKind::Put, value)
+                .tagged(NonZeroU64::new(9), true)
+        };
+        let cells = vec![
+            cell(frame.slice(6..10), frame.slice(10..15)),
+            cell(Bytes::new(), frame.slice(15..)),
+        ];
+        for whole in [
+            Row::new(row.clone(), cells).with_stale(true),
+            Row::new(row.clone(), Vec::new()),
+        ] {
+            let detached = whole.clone().detach();
+            assert_eq!(detached, whole);
+            let frame = frame.as_ptr_range();
+            let key = [detached.key()];
+            let parts = detached.cells().iter();
+            let parts = parts.flat_map(|cell| [&cell.row, &cell.family, &cell.qualifier, &cell.value]);
+            for part in parts.chain(key).filter(|part| !part.is_empty()) {
+                assert!(!frame.contains(&part.as_ptr()), "{part:?}");
+            }
+        }
     }
 }
