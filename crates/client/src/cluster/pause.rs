@@ -12,6 +12,9 @@ use crate::{
 
 const MULTIPLIERS: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
 
+/// How much longer callers wait at most than a throttle requests.
+const SPREAD: f64 = 0.1;
+
 /// Returns the pause after this attempt (counted from 1), plus up to 1 % at random, as in HBase's
 /// own clients.
 pub(super) fn after_attempt(base: Duration, attempt: u32) -> Duration {
@@ -43,10 +46,13 @@ pub(super) fn for_recovery(
     attempt: u32,
 ) -> Option<Duration> {
     match recovery {
-        // A server that requests a wait of zero must not be called without a pause.
+        // A server that requests a wait of zero must not be called without a pause. It requests the same
+        // wait of all callers, which must not return at once.
         Recovery::WaitFor(wait) => {
+            let most = left.checked_sub(config.pause() / 4)?;
             let pause = wait.max(config.pause());
-            Some(pause).filter(|pause| pause.saturating_add(config.pause() / 4) <= left)
+            let later = pause.saturating_add(pause.mul_f64(fastrand::f64() * SPREAD));
+            Some(later.min(most)).filter(|_| pause <= most)
         }
         Recovery::WaitForLoad => within(left, config.overloaded_pause(), attempt),
         _ => within(left, config.pause(), attempt),
@@ -65,6 +71,8 @@ pub(super) fn more_telling(error: Error, before: Option<Error>, deadline: Instan
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -74,9 +82,29 @@ mod tests {
         let config = config.with_overloaded_pause(second);
         let pause = |recovery| for_recovery(recovery, 60 * second, &config, 1).unwrap();
         assert!(pause(Recovery::Wait) < second && pause(Recovery::WaitForLoad) >= second);
-        assert_eq!(pause(Recovery::WaitFor(7 * second)), 7 * second);
-        assert_eq!(pause(Recovery::WaitFor(Duration::ZERO)), config.pause());
+        let least = |wait| pause(Recovery::WaitFor(wait)).as_millis() / 10 * 10;
+        assert!((7_000..=7_700).contains(&least(7 * second)));
+        assert!((100..=110).contains(&least(Duration::ZERO)));
         assert!(for_recovery(Recovery::WaitFor(60 * second), 60 * second, &config, 1).is_none());
+    }
+
+    #[test]
+    fn throttled_callers_return_at_different_times_before_the_deadline() {
+        let (wait, config) = (
+            Duration::from_secs(10),
+            Config::from_uri("hbase+rpc://a").unwrap(),
+        );
+        let pauses = |left| {
+            let pause = || for_recovery(Recovery::WaitFor(wait), left, &config, 1).unwrap();
+            (0..100).map(|_| pause()).collect::<HashSet<_>>()
+        };
+        assert!(pauses(wait * 2).len() > 50);
+        let short = pauses(wait + Duration::from_millis(50));
+        assert!(
+            short
+                .iter()
+                .all(|pause| *pause <= wait + Duration::from_millis(25))
+        );
     }
 
     #[test]
