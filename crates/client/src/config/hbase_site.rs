@@ -380,6 +380,7 @@ impl Site {
         let (hosts, chroot) = with_chroot(&quorum).map_err(in_context)?;
         let znode = match (chroot, znode) {
             ("", znode) => znode,
+            (chroot, Some(znode)) if znode == "/" => Some(chroot.to_owned()),
             (chroot, znode) => Some(format!("{chroot}{}", znode.as_deref().unwrap_or(ZNODE))),
         };
         ClusterAddress::zookeeper(&hosts, port, znode.as_deref()).map_err(in_context)

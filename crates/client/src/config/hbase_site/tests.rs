@@ -266,6 +266,19 @@ fn compressor_is_used_if_it_is_compiled_in() {
 
 #[cfg(feature = "zookeeper")]
 #[test]
+fn path_of_a_quorum_is_the_parent_if_the_znode_is_its_root() {
+    let config = Config::from_hbase_site(&site(&[
+        ("hbase.zookeeper.quorum", "zk1:2181/chroot/"),
+        ("zookeeper.znode.parent", "/"),
+    ]));
+    assert_eq!(
+        config.unwrap().address().to_string(),
+        "hbase+zk://zk1:2181/chroot"
+    );
+}
+
+#[cfg(feature = "zookeeper")]
+#[test]
 fn quorum_wins_over_masters_unless_the_registry_is_named() {
     let both = [("hbase.zookeeper.quorum", "zk"), ("hbase.masters", "m")];
     let config = Config::from_hbase_site(&site(&both)).unwrap();
