@@ -81,7 +81,7 @@ fn the_cluster_that_counts_is_named_if_the_environment_has_two() {
         "{listed:?}"
     );
     listed.done();
-    let chosen = list(&["--connect", &uri()]);
+    let chosen = list(&["--connect", uri()]);
     assert_eq!(chosen.stderr, "");
     chosen.done();
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Display, path::Path};
 
-use hbase_txn::{ClientErrorKind, Error, ErrorKind, TableDescriptor, TableDescriptorExt};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, RemoteException, TableDescriptor, TableDescriptorExt};
 
 /// The hint for a table that does not exist. A read of a mistyped name must not lead to a new table.
 const CHECK_NAME: &str = "check its name: run hbase-txn table list";
@@ -21,11 +21,20 @@ fn feature(table: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns whether the server refused to increment a value that is not a counter.
+pub(crate) fn is_no_counter(remote: Option<&RemoteException>) -> bool {
+    remote.is_some_and(|remote| remote.message.contains("Field is not a long"))
+}
+
 /// Appends the command that fixes the error to its hint, if there is one.
 pub(crate) fn with_command(error: Error) -> Error {
     if error.kind() == ClientErrorKind::TableNotFound {
         let hint = error.table().and_then(feature).unwrap_or(CHECK_NAME);
         return error.with_better_hint(hint);
+    }
+    // A lock's error names the column.
+    if error.hint().is_none() && is_no_counter(error.remote()) {
+        return error.with_better_hint("a column that is incremented holds no 8-byte counter");
     }
     let Some(command) = command(&error) else {
         return error;

@@ -492,6 +492,9 @@ impl<K: FailureKind> fmt::Display for Failure<K> {
     }
 }
 
+/// What a message says of a call with an unknown outcome.
+const MAY_BE_APPLIED: &str = "it may have been applied";
+
 /// The whole message of a failure.
 struct Message<'a, K>(&'a Failure<K>);
 
@@ -534,13 +537,18 @@ impl<K: FailureKind> fmt::Display for Message<'_, K> {
             f.write_str(": ")?;
         }
         f.write_str(&inner.what)?;
-        if let Some(remote) = &inner.remote {
-            write!(f, ": {remote}")?;
-        } else if let Some(source) = &inner.source {
-            write!(f, ": {source}")?;
+        let cause = match (&inner.remote, &inner.source) {
+            (Some(remote), _) => remote.to_string(),
+            (None, Some(source)) => source.to_string(),
+            (None, None) => String::new(),
+        };
+        if !cause.is_empty() {
+            write!(f, ": {cause}")?;
         }
         match inner.effect {
-            Effect::Unknown => f.write_str("; it may have been applied")?,
+            // The cause is often an error of this type, which tells it already.
+            Effect::Unknown if cause.contains(MAY_BE_APPLIED) => {}
+            Effect::Unknown => write!(f, "; {MAY_BE_APPLIED}")?,
             Effect::None if inner.tells_no_effect => f.write_str("; nothing was applied")?,
             Effect::None => {}
         }
@@ -661,6 +669,17 @@ mod tests {
         assert_eq!(error.to_string(), "gave up; nothing was applied");
         let error = error.with_effect(Effect::Unknown);
         assert_eq!(error.to_string(), "gave up; it may have been applied");
+    }
+
+    #[test]
+    fn unknown_outcome_is_told_once() {
+        let inner =
+            Error::new(ErrorKind::ConnectionLost, "the connection ended").with_effect(Effect::Unknown);
+        let outer = Error::new(ErrorKind::DeadlineExceeded, "gave up").with_source(inner);
+        assert_eq!(
+            outer.with_effect(Effect::Unknown).to_string(),
+            "gave up: the connection ended; it may have been applied"
+        );
     }
 
     #[test]

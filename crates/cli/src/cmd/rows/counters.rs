@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_client::{Error, RemoteException, Table};
+use hbase_client::{Error, Table};
 use hbase_txn::{BytesBinary, Get, Row, TableName};
 
 use super::{read::print_row, reserved::Reserved};
 use crate::{
     exit::{Failure, Outcome},
     global::{Format, Global},
-    output,
+    hints, output,
     value_type::ValueTypes,
     values::{self, CellValue, Column},
 };
@@ -98,8 +98,7 @@ impl Increment {
 /// Names the column of the increment that is not a counter, because HBase's error has neither its name nor
 /// its value.
 async fn not_added(error: Error, table: &Table, row: Bytes, columns: &[Column]) -> Failure {
-    let is_no_counter = |remote: &RemoteException| remote.message.contains("is not a long");
-    if !error.remote().is_some_and(is_no_counter) {
+    if !hints::is_no_counter(error.remote()) {
         return error.into();
     }
     let get = columns.iter().fold(Get::new(row), |get, column| {
