@@ -82,9 +82,11 @@ fn objects_bars_and_growth() {
     for part in [
         "115 rows and 11.2 KiB in 3 partitions and 2 regions; all rows were read",
         "+30 rows, +2.9 KiB, ±0 partitions",
-        "[-∞, mmm)",
-        "next split: at bbb: 45.5 % | 54.5 %",
-        "can't: one partition",
+        "[-∞, mmm) ▲",
+        "▲ Region [-∞, mmm) has 95.7 % of the table",
+        &format!("hbase-txn table split {} bbb", table.0),
+        "next split at bbb: 45.5 % | 54.5 %",
+        "no split: one partition",
         "████",
         "from 256 B",
     ] {
@@ -152,14 +154,21 @@ fn a_page_that_needs_nothing_else() {
     let page = state.path().join("page.html");
     fs::write(&page, "the page before").unwrap();
     let arguments = [table.0.as_str(), "--html", page.to_str().unwrap()];
-    skew(state.path(), &arguments).done();
+    let text = skew(state.path(), &arguments).done();
+    let command = format!("hbase-txn table describe {}", table.0);
+    assert!(
+        text.contains("▲ Partition m has 98") && text.contains(&command),
+        "{text}"
+    );
     let first = fs::read_to_string(&page).unwrap();
     for part in [
         "<!DOCTYPE html>",
         "prefers-color-scheme: dark",
-        "<svg role=\"img\"",
+        "<svg aria-hidden",
+        "<strong>▲ too large</strong>",
+        &format!("<code>{command}</code>"),
         "This is the first run",
-        "can&#39;t: one partition",
+        "no split: one partition",
         "&lt;script&gt;alert(1)&lt;",
         "of the table",
     ] {

@@ -4,7 +4,11 @@ use std::{cmp::Reverse, io};
 
 use hbase_provision::SizeBucket;
 
-use super::{report::ShownReport, words};
+use super::{
+    callouts::{self, MARK},
+    report::ShownReport,
+    words,
+};
 
 /// The width without a terminal.
 const WIDTH: usize = 100;
@@ -36,6 +40,10 @@ pub(super) fn width() -> usize {
 pub(super) fn text(view: &ShownReport<'_>, top: usize, width: usize) -> String {
     let report = view.report;
     let mut sections = vec![summary(view)];
+    sections.extend(callouts::callouts(report).into_iter().map(|callout| {
+        let mark = if callout.wrong { MARK } else { "-" };
+        format!("{mark} {}\n    {}", callout.text, callout.command)
+    }));
     let regions = region_bars(view, top);
     let title = match report.regions.len() {
         all if all > regions.len() => format!("The {} largest of {all} regions", regions.len()),
@@ -103,10 +111,13 @@ fn region_bars(view: &ShownReport<'_>, top: usize) -> Vec<Bar> {
             .server
             .as_ref()
             .map(|server| format!("on {}", server.address()));
-        let split = format!("next split: {}", words::next_split(region));
+        let split = words::next_split(region);
         let below: Vec<_> = [Some(split), load, server].into_iter().flatten().collect();
         Bar {
-            label: words::range(&region.region),
+            label: match callouts::is_large_region(region, report) {
+                true => format!("{} {MARK}", words::range(&region.region)),
+                false => words::range(&region.region),
+            },
             size,
             beside: [
                 Some(words::bytes(size)),

@@ -5,16 +5,21 @@
 //! | `growth` | the previous run, in a file, and the growth since then |
 //! | `bars` | the report for a terminal |
 //! | `objects` | the report in JSON |
-//! | `page` `charts` `svg` | the report as an HTML page |
+//! | `callouts` | what stands out, with the commands that change it |
+//! | `page` `rows` `charts` `svg` | the report as an HTML page |
 //! | `words` | sizes, shares, keys and times for people |
 
 mod bars;
+mod callouts;
 mod charts;
 mod growth;
 mod objects;
 mod page;
 mod report;
+mod rows;
 mod svg;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::{path::PathBuf, time::Duration};

@@ -1,87 +1,66 @@
-//! The subset of SVG that the page needs, and escaped text.
+//! The bars of the page, and escaped text.
 
 use std::fmt::{self, Display, Write as _};
 
-/// Text with all markup escaped.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Escaped<T>(pub(super) T);
+/// A bar in SVG. Its lengths are in percent of the available width, so it keeps its height and its
+/// thin lines at any width. The row around it has the same information as text.
+#[derive(Debug, Default)]
+pub(super) struct Bar(String);
 
-/// A picture and its text alternative, which is empty if a text beside it has the same information.
-/// It takes the available width.
-#[derive(Debug)]
-pub(super) struct Svg {
-    width: f64,
-    height: f64,
-    label: String,
-    body: String,
-}
-
-/// The alignment of a text to its position.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-impl Svg {
-    pub(super) fn new(width: f64, height: f64, label: &str) -> Self {
-        Self {
-            width,
-            height,
-            label: label.to_owned(),
-            body: String::new(),
-        }
-    }
-
-    /// Adds a box; the title is its tooltip.
-    pub(super) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, title: &str) {
+impl Bar {
+    /// Adds a part of the bar; the title is its tooltip.
+    pub(super) fn part(mut self, from: f64, length: f64, class: &str, title: &str) -> Self {
         let title = match title {
             "" => String::new(),
             title => format!("<title>{}</title>", Escaped(title)),
         };
         self.add(format_args!(
-            r#"<rect class="{class}" x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}">{title}</rect>"#
+            r#"<rect class="{class}" x="{from:.2}%" y="3" width="{length:.2}%" height="10">{title}</rect>"#
         ));
+        self
     }
 
-    pub(super) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
-        self.add(format_args!(
-            r#"<line class="{class}" x1="{x1:.2}" y1="{y1:.2}" x2="{x2:.2}" y2="{y2:.2}"/>"#
-        ));
+    /// Adds a vertical line that is as high as the bar.
+    pub(super) fn line(mut self, at: f64, class: &str) -> Self {
+        self.vertical(at, 3, 13, class);
+        self
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
-        let text = Escaped(text);
+    /// Adds a vertical line that is higher than the bar.
+    pub(super) fn mark(mut self, at: f64, class: &str) -> Self {
+        self.vertical(at, 0, 16, class);
+        self
+    }
+
+    /// Adds a horizontal line across the middle of the bar.
+    pub(super) fn span(mut self, from: f64, to: f64, class: &str) -> Self {
         self.add(format_args!(
-            r#"<text x="{x:.2}" y="{y:.2}" text-anchor="{anchor}">{text}</text>"#
+            r#"<line class="{class}" x1="{from:.2}%" y1="8" x2="{to:.2}%" y2="8"/>"#
+        ));
+        self
+    }
+
+    fn vertical(&mut self, at: f64, top: u8, bottom: u8, class: &str) {
+        self.add(format_args!(
+            r#"<line class="{class}" x1="{at:.2}%" y1="{top}" x2="{at:.2}%" y2="{bottom}"/>"#
         ));
     }
 
     fn add(&mut self, element: fmt::Arguments<'_>) {
         // Writing to a string can't fail.
-        let _ = self.body.write_fmt(element);
+        let _ = self.0.write_fmt(element);
     }
 }
 
-impl Display for Svg {
+impl Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.label.as_str() {
-            "" => f.write_str(r#"<svg aria-hidden="true""#)?,
-            label => write!(f, r#"<svg role="img" aria-label="{}""#, Escaped(label))?,
-        }
-        write!(
-            f,
-            r#" viewBox="0 0 {} {}" style="max-width:{}px">{}</svg>"#,
-            self.width, self.height, self.width, self.body
-        )
+        write!(f, r#"<svg aria-hidden="true">{}</svg>"#, self.0)
     }
 }
+
+/// Text with all markup escaped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Escaped<T>(pub(super) T);
 
 impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,10 +93,7 @@ mod tests {
     #[test]
     fn no_text_is_markup() {
         let hostile = r#"</title><script>alert("x")</script>' onload='&"#;
-        let mut svg = Svg::new(10.0, 5.0, hostile);
-        svg.rect((0.0, 0.0), (1.0, 1.0), "bar", hostile);
-        svg.text((0.0, 0.0), Anchor::End, hostile);
-        let text = svg.to_string();
+        let text = Bar::default().part(0.0, 1.0, "bar", hostile).to_string();
         assert!(!text.contains("<script") && !text.contains("' onload"), "{text}");
         assert_eq!(Escaped("a<b>&'\"c").to_string(), "a&lt;b&gt;&amp;&#39;&quot;c");
     }

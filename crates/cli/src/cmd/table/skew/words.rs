@@ -6,8 +6,10 @@ use hbase_provision::{NextSplit, RegionSkew, SkewReport, SplitPoint};
 use hbase_txn::{BytesBinary, Partition, RegionInfo};
 use jiff::Timestamp;
 
-/// The maximum length of a key; a longer one is truncated.
-const MAX_KEY: usize = 40;
+/// The maximum length of a key; a longer one loses its middle.
+const MAX_KEY: usize = 64;
+/// The length of the end that is kept, in which keys with a common prefix differ.
+const KEY_END: usize = 24;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
@@ -55,7 +57,11 @@ pub(super) fn signed(difference: i64, text: impl Fn(u64) -> String) -> String {
 pub(super) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "0 %".to_owned(),
-        _ => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+        _ => match part as f64 * 100.0 / whole as f64 {
+            small if part > 0 && small < 0.05 => "< 0.1 %".to_owned(),
+            large if part < whole && large >= 99.95 => "> 99.9 %".to_owned(),
+            percent => format!("{percent:.1} %"),
+        },
     }
 }
 
@@ -65,12 +71,15 @@ pub(super) fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", number(count))
 }
 
-/// Truncates a text that may be as long as a row key.
+/// Removes the middle of a text that may be as long as a row key.
 pub(super) fn short(text: &str) -> String {
-    match text.char_indices().nth(MAX_KEY) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    let length = text.chars().count();
+    if length <= MAX_KEY {
+        return text.to_owned();
     }
+    let begin = text.chars().take(MAX_KEY - KEY_END);
+    let end = text.chars().skip(length - KEY_END);
+    begin.chain(['…']).chain(end).collect()
 }
 
 pub(super) fn key(key: &[u8]) -> String {
@@ -88,42 +97,35 @@ pub(super) fn partition(partition: &Partition) -> String {
 
 /// Formats a region by its range.
 pub(super) fn range(region: &RegionInfo) -> String {
+    between(&region.start_key, &region.end_key)
+}
+
+/// Formats the range between two boundaries of regions.
+pub(super) fn between(start: &[u8], end: &[u8]) -> String {
     let edge = |edge: &[u8], none: &str| match edge.is_empty() {
         true => none.to_owned(),
         false => key(edge),
     };
-    format!(
-        "[{}, {})",
-        edge(&region.start_key, "-∞"),
-        edge(&region.end_key, "∞")
-    )
+    format!("[{}, {})", edge(start, "-∞"), edge(end, "∞"))
 }
 
 /// Describes where HBase could split a region next, or why it can't.
 pub(super) fn next_split(region: &RegionSkew) -> String {
-    let parts = |before, behind| {
-        let whole = before + behind;
-        format!("{} | {}", share(before, whole), share(behind, whole))
-    };
     let by_hand = || match &region.best_split {
-        Some(best) => format!(
-            "manually at {}: {}",
-            key(&best.key),
-            parts(best.before, best.after)
-        ),
+        Some(best) => format!("manually at {}: {}", key(&best.key), parts(best)),
         None => "not manually either".to_owned(),
     };
     match &region.next_split {
         NextSplit::NoRows => "no rows".to_owned(),
-        NextSplit::OnePartition => "can't: one partition".to_owned(),
+        NextSplit::OnePartition => "no split: one partition".to_owned(),
         NextSplit::FirstPartition => {
             format!(
-                "can't by itself: the middle lies in its first partition; {}",
+                "no split by HBase: the middle lies in the first partition; {}",
                 by_hand()
             )
         }
         NextSplit::At(point) => {
-            let place = format!("at {}: {}", key(&point.key), parts(point.before, point.after));
+            let place = format!("next split at {}: {}", key(&point.key), parts(point));
             match &region.best_split {
                 Some(best) if is_much_better(best, point) => format!("{place}; better {}", by_hand()),
                 _ => place,
@@ -131,6 +133,12 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
         }
         _ => by_hand(),
     }
+}
+
+/// Formats the shares of both halves.
+pub(super) fn parts(point: &SplitPoint) -> String {
+    let whole = point.before + point.after;
+    format!("{} | {}", share(point.before, whole), share(point.after, whole))
 }
 
 /// Whether the smaller half would be more than twice as large.
@@ -224,10 +232,25 @@ mod tests {
         assert_eq!(moment(seconds), text);
     }
 
+    #[rstest]
+    #[case(0, "0.0 %")]
+    #[case(1, "< 0.1 %")]
+    #[case(10, "0.1 %")]
+    #[case(9_999, "> 99.9 %")]
+    #[case(10_000, "100.0 %")]
+    fn shares(#[case] part: u64, #[case] text: &str) {
+        assert_eq!(share(part, 10_000), text);
+    }
+
     #[test]
     fn differences_have_a_sign_and_long_keys_an_end() {
         assert_eq!(signed(-2_048, bytes), "−2.0 KiB");
         assert_eq!(signed(3, number), "+3");
         assert_eq!(key(&[b'x'; 30_000]).chars().count(), MAX_KEY + 1);
+        let long = format!("{}7", "customer-".repeat(10));
+        assert_eq!(
+            short(&long),
+            "customer-customer-customer-customer-cust…omer-customer-customer-7"
+        );
     }
 }
