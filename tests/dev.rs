@@ -6,8 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
 use std::{
+    collections::BTreeSet,
     env, fs,
-    net::TcpListener,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -199,7 +201,10 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     assert_eq!(status["version"], "2.6.4-hadoop3");
     assert_eq!(status["state"], "running");
     assert_eq!(status["environment"], serde_json::json!({}));
-    assert_eq!(status.as_object().unwrap().len(), 9);
+    assert_eq!(
+        (status.as_object().unwrap().len(), &status["reason"]),
+        (10, &Value::Null)
+    );
     for folder in status["folders"].as_object().unwrap().values() {
         assert!(PathBuf::from(folder.as_str().unwrap()).is_dir(), "{folder}");
     }
@@ -218,17 +223,30 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     }
     assert_eq!(cluster.status().1, status);
     everything_listens_on_loopback(&status);
+    it_is_listed_logged_and_used(&cluster, &status);
+    let zookeeper = status["ports"]["zookeeper"].as_u64().unwrap();
+    let sessions = sessions_of_servers(zookeeper);
+    assert!(sessions.len() >= 2, "{sessions:?}");
 
     // Suspended by a signal: the process exists, but does not answer.
     let pid = status["pids"]["standalone"].as_i64().unwrap();
     send("-STOP", pid);
+    let stopped = Instant::now();
     let (code, hung) = cluster.status();
+    // Longer than HBase's own session, as on a machine with too much work: it would abort.
+    std::thread::park_timeout(Duration::from_secs(25).saturating_sub(stopped.elapsed()));
     send("-CONT", pid);
+    wait_for("an answer", || cluster.status().1["state"] == "running");
+    std::thread::park_timeout(Duration::from_secs(5));
+    assert_eq!(sessions_of_servers(zookeeper), sessions);
+    assert_eq!(cluster.status().1, status);
+    send("-STOP", pid);
     assert_eq!(
         (code, &hung["state"], &hung["uri"]),
         (3, &"unresponsive".into(), &Value::Null)
     );
     let table = cluster.run(&["status"]).stderr;
+    send("-CONT", pid);
     let row = table
         .lines()
         .find(|line| line.trim_start().starts_with("standalone"))
@@ -242,6 +260,23 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     kill_9(status["pids"]["standalone"].as_i64().unwrap());
     wait_for("its death", || cluster.status().0 == 3);
     assert_eq!(cluster.status().1["state"], "broken");
+    // As HBase does it, with what a terminal must not get.
+    let fatal = "2026-11-22 00:24:51,100 ERROR [x] a.B: ***** ABORTING master: \u{1b}[31mexpired *****";
+    let path = cluster.folder().join("logs/standalone.log");
+    let mut log = fs::File::options().append(true).open(path).unwrap();
+    writeln!(log, "{fatal}\n\tat a.B.c(B.java:1)").unwrap();
+    let reason = format!("standalone has ended: {fatal}");
+    assert_eq!(cluster.status().1["reason"], reason.as_str());
+    let told = cluster.run(&["status"]).stderr;
+    assert!(
+        told.contains("ABORTING master") && !told.contains('\u{1b}'),
+        "{told}"
+    );
+    let env = cluster.run(&["env"]);
+    assert!(
+        env.code == 3 && env.stdout.is_empty() && env.stderr.contains("is broken"),
+        "{env:?}"
+    );
     assert_eq!(cluster.run(&["up"]).uri(), uri, "the ports are kept");
 
     let down = cluster.run(&["down"]);
@@ -259,6 +294,66 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     );
     let other = cluster.run(&["up", "--version", "2.5.12"]);
     assert!(other.code == 1 && other.stderr.contains("--purge"), "{other:?}");
+}
+
+/// Tries `dev list`, `dev logs` and `dev env` with a running cluster.
+fn it_is_listed_logged_and_used(cluster: &Cluster, status: &Value) {
+    let uri = status["uri"].as_str().unwrap();
+    let listed = cluster.run(&["list"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+    for part in ["life", "running", "2.6.4-hadoop3", uri] {
+        assert!(listed.stdout.contains(part), "{part} is not in {listed:?}");
+    }
+    let json = cluster.run(&["list", "--output", "json"]).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), *status);
+
+    // Another one is damaged, and does not hide the first.
+    let damaged = cluster.folder().with_file_name("damaged");
+    fs::create_dir(&damaged).unwrap();
+    for file in ["id", "state.json"] {
+        fs::write(damaged.join(file), "{").unwrap();
+    }
+    let listed = cluster.run(&["list"]);
+    assert!(
+        listed.code == 1 && listed.stdout.contains("life") && listed.stderr.contains("damaged/state.json"),
+        "{listed:?}"
+    );
+    fs::remove_dir_all(damaged).unwrap();
+
+    let log = cluster.folder().join("logs/standalone.log");
+    let logs = cluster.run(&["logs", "--lines", "3"]).stdout;
+    let (head, lines) = logs.split_once('\n').unwrap();
+    assert_eq!(head, format!("==> {} <==", log.display()));
+    assert_eq!(lines.lines().count(), 3, "{logs}");
+    let none = cluster.run(&["logs", "--process", "master"]);
+    assert!(
+        none.code == 1 && none.stderr.contains("it has standalone"),
+        "{none:?}"
+    );
+
+    let use_it = r#"set -e; hbase=$1; eval "$("$hbase" dev --name life env)"; "$hbase" table list; echo "$HBASE_TXN_CONNECT""#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", use_it, "sh", env!("CARGO_BIN_EXE_hbase-txn")]);
+    shell.env("XDG_STATE_HOME", cluster.state.path());
+    let used = Answer::of(shell.output().unwrap());
+    assert!(
+        used.code == 0 && used.stdout.ends_with(&format!("{uri}\n")),
+        "{used:?}"
+    );
+}
+
+/// Returns the sessions that last longer than ZooKeeper's own limit of 20 ticks, by ZooKeeper's command
+/// for its connections.
+fn sessions_of_servers(zookeeper: u64) -> BTreeSet<String> {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{zookeeper}")).unwrap();
+    stream.write_all(b"cons").unwrap();
+    let mut connections = String::new();
+    stream.read_to_string(&mut connections).unwrap();
+    let long = connections
+        .split("sid=")
+        .filter(|connection| connection.contains("to=300000"));
+    long.map(|connection| connection.split(',').next().unwrap().to_owned())
+        .collect()
 }
 
 /// Asserts that the cluster's processes listen on loopback only, with IPv4 and with IPv6 sockets.
@@ -379,6 +474,8 @@ fn region_servers_die_and_come_back() {
     let (code, degraded) = cluster.status();
     assert_eq!((code, &degraded["state"]), (0, &"degraded".into()));
     assert_eq!(degraded["pids"]["region-server-2"], Value::Null);
+    let reason = degraded["reason"].as_str().unwrap();
+    assert!(reason.starts_with("region-server-2 has ended"), "{degraded}");
     assert_eq!(cluster.run(&["kill", "--server", "2"]).code, 1);
     assert_eq!(cluster.run(&["kill", "--server", "3"]).code, 1);
 
@@ -419,6 +516,13 @@ fn nothing_is_there_yet() {
     }
     assert_eq!(cluster.run(&["kill"]).code, 1);
     assert_eq!(cluster.run(&["start"]).code, 1);
+    let logs = cluster.run(&["logs"]);
+    assert!(
+        logs.code == 1 && logs.stderr.contains("run hbase-txn dev up"),
+        "{logs:?}"
+    );
+    let list = cluster.run(&["list"]);
+    assert!(list.code == 0 && list.stdout.is_empty(), "{list:?}");
     assert!(!cluster.folder().exists(), "asking for it must not make it");
 
     // The remnants of an `up` that found no Java.

@@ -1,18 +1,18 @@
 //! A local cluster, by name.
 
-use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, fmt, fs, io, path::Path, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
-    BootOptions, ClusterState, ClusterStatus, Home, Progress, Shape,
+    BootOptions, ClusterState, ClusterStatus, Home, ProcessLog, Progress, Shape,
     boot::Boot,
-    failure,
+    diagnose, failure,
     jars::{self, Bundle},
     java::Java,
     layout::{Layout, remove, storage},
     lock::FileLock,
-    process,
+    logs, process,
     ready::{self, Controllers},
     role::Role,
     server::Launcher,
@@ -111,6 +111,44 @@ impl LocalCluster {
         self.layout.root()
     }
 
+    /// Returns handles to all clusters in these folders, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder can't be read.
+    pub fn all(home: &Home) -> Result<Vec<Self>> {
+        let folder = home.state().join("dev");
+        let failed = |error| storage("can't read", &folder, error);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut clusters = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            // No cluster has another name. What an interrupted deletion left has one.
+            if let (true, Ok(cluster)) = (path.is_dir(), Self::in_home(name, home.clone())) {
+                clusters.push(cluster);
+            }
+        }
+        clusters.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(clusters)
+    }
+
+    /// Returns the last lines of the logs of all its processes, at most this many of each, and of
+    /// those in the last MiB.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster does not exist, or its files can't be read.
+    pub fn logs(&self, lines: usize) -> Result<Vec<ProcessLog>> {
+        self.layout.check_owner()?;
+        let (state, _) = self.existing()?;
+        logs::last_lines(&self.layout, &state, lines)
+    }
+
     /// Returns the status of the cluster, without connecting to it.
     ///
     /// # Errors
@@ -129,14 +167,16 @@ impl LocalCluster {
     pub async fn probe(&self) -> Result<ClusterStatus> {
         let mut status = self.status()?;
         if status.state.is_running()
-            && let Some(ports) = State::load(&self.layout)?.and_then(|state| state.ports)
-            && !ready::answers(&self.layout, &ports).await
+            && let Some(state) = State::load(&self.layout)?
+            && let Some(ports) = &state.ports
+            && !ready::answers(&self.layout, ports).await
         {
             // The cluster may have been stopped in the meantime.
             status = self.status()?;
             if status.state.is_running() {
                 status.state = ClusterState::Unresponsive;
                 (status.uri, status.rpc_uri) = (None, None);
+                status.reason = diagnose::why_unresponsive(&self.layout, &state);
             }
         }
         Ok(status)
@@ -249,7 +289,7 @@ impl LocalCluster {
             .root()
             .with_file_name(format!(".{}.deleted", self.name));
         remove(&deleted)?;
-        std::fs::rename(self.layout.root(), &deleted)
+        fs::rename(self.layout.root(), &deleted)
             .map_err(|error| storage("can't rename", self.layout.root(), error))?;
         remove(&deleted)
     }

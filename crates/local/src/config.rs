@@ -18,6 +18,10 @@ pub(super) const MASTER_COPROCESSORS: &str = "hbase.coprocessor.master.classes";
 /// Refuses tables that name a jar. Classes of the servers' class path need no jar.
 const WHITELIST: &str = "org.apache.hadoop.hbase.security.access.CoprocessorWhitelistMasterObserver";
 
+/// The session of a standalone cluster, in milliseconds. Longer than any pause of a busy machine: if the
+/// session expires, HBase aborts, and there is no other server to notice the end of this one.
+const STANDALONE_SESSION: &str = "300000";
+
 /// The folder beside the configuration of HBase with what only HDFS reads.
 pub(super) const HDFS: &str = "hdfs";
 
@@ -175,15 +179,25 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
                 format!("file://{}", data.join("hbase").display()),
             ),
             ("hbase.localcluster.assign.random.ports", "false".into()),
+            // HBase overwrites `zookeeper.session.timeout` with the first one, 10 seconds unless set
+            // (`HMasterCommandLine`), and its ZooKeeper limits sessions to the second one.
+            (
+                "zookeeper.session.timeout.localHBaseCluster",
+                STANDALONE_SESSION.into(),
+            ),
+            (
+                "hbase.zookeeper.property.maxSessionTimeout",
+                STANDALONE_SESSION.into(),
+            ),
             (REGION_SERVER, ports.region_servers[0].to_string()),
         ]),
         Shape::Distributed { .. } => properties([
             ("hbase.cluster.distributed", "true".into()),
             ("hbase.rootdir", format!("{}/hbase", file_system(ports))),
-            // The master detects the death of a server by the end of its session. Short, because
-            // servers are killed on purpose here, but long enough that sessions of live servers do
-            // not expire on a busy machine.
-            ("zookeeper.session.timeout", "15000".into()),
+            // The master detects the death of a server by the end of its session. Shorter than the
+            // default, because servers are killed on purpose here, but long enough that sessions of
+            // live servers do not expire on a busy machine. HBase's ZooKeeper takes it as its limit.
+            ("zookeeper.session.timeout", "40000".into()),
             // Twice the default of HDFS, as is usual, so that servers begin logs as rarely.
             ("hbase.regionserver.hlog.blocksize", (256 << 20).to_string()),
         ]),
@@ -321,6 +335,25 @@ mod tests {
         assert!(site.contains("<name>hbase.regionserver.msginterval</name><value>1000</value>"));
         assert!(site.contains("<value>&lt;b&gt;&amp;c</value>"));
         assert!(!layout.conf().join("hdfs-site.xml").exists());
+    }
+
+    #[rstest]
+    #[case(Shape::Standalone, "zookeeper.session.timeout.localHBaseCluster")]
+    #[case(Shape::Standalone, "hbase.zookeeper.property.maxSessionTimeout")]
+    #[case(Shape::Distributed { region_servers: 3 }, "zookeeper.session.timeout")]
+    fn sessions_outlive_pauses_unless_the_user_shortens_them(#[case] shape: Shape, #[case] key: &str) {
+        let site = |own: &Properties| {
+            let (_folder, layout, _) = written(shape, own);
+            fs::read_to_string(layout.conf().join("hbase-site.xml")).unwrap()
+        };
+        let line = |value: &str| format!("<name>{key}</name><value>{value}</value>");
+        let expected = match shape {
+            Shape::Standalone => "300000",
+            Shape::Distributed { .. } => "40000",
+        };
+        assert!(site(&Properties::new()).contains(&line(expected)));
+        let own = Properties::from([(key.to_owned(), "15000".to_owned())]);
+        assert!(site(&own).contains(&line("15000")));
     }
 
     #[rstest]

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use super::{failure, layout::Layout, role::Role};
+use super::{failure, layout::Layout, logs::end_of, role::Role, state::State};
 use crate::Error;
 
 /// The maximum number of log lines in an error.
@@ -10,6 +10,9 @@ const SHOWN: usize = 8;
 
 /// The maximum length of such a line. Classes and addresses are at its beginning.
 const WIDTH: usize = 300;
+
+/// Servers of HBase log it with the reason, before they end themselves.
+const ABORTING: &str = "***** ABORTING ";
 
 /// The result of searching a log for the reason why a server ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -181,6 +184,37 @@ pub(super) fn late(log: &Path, what: &str, timeout: Duration) -> Error {
     diagnosis.into_error(&what, log)
 }
 
+/// Returns a sentence about a process that has ended, with the last fatal line of its log.
+pub(super) fn why_ended(layout: &Layout, role: Role) -> String {
+    match end_of(&log_of(layout, role)).as_deref().map(last_fatal) {
+        Ok(Some(line)) => format!("{role} has ended: {line}"),
+        Ok(None) => format!("{role} has ended, without an error in its log"),
+        Err(error) => format!("{role} has ended: {error}"),
+    }
+}
+
+/// Returns the line with which a server began to abort, if its process lives but does not answer.
+pub(super) fn why_unresponsive(layout: &Layout, state: &State) -> Option<String> {
+    let aborting = |role: &Role| {
+        let log = end_of(&log_of(layout, *role)).ok()?;
+        let line = log.lines().rfind(|line| line.contains(ABORTING))?;
+        Some(format!("{role}: {}", shortened(line)))
+    };
+    state.roles().iter().find_map(aborting)
+}
+
+/// Returns the last line with which a server began to abort, or else its last error. Exceptions alone
+/// have no time, and may be of a call long ago.
+fn last_fatal(log: &str) -> Option<String> {
+    let is_error = |line: &&str| {
+        matches!(line.split_whitespace().nth(2), Some("ERROR" | "FATAL"))
+            || line.contains("OutOfMemoryError")
+            || line.starts_with("Exception in thread")
+    };
+    let line = log.lines().rfind(|line| line.contains(ABORTING));
+    line.or_else(|| log.lines().rfind(is_error)).map(shortened)
+}
+
 pub(super) fn log_of(layout: &Layout, role: Role) -> std::path::PathBuf {
     layout.logs().join(format!("{role}.log"))
 }
@@ -281,6 +315,27 @@ Caused by: java.net.BindException: Address already in use
         assert!(diagnosis.lines[1].ends_with("two"));
         let empty = Diagnosis::of("").into_error("it ended", Path::new("/l"));
         assert!(empty.to_string().contains("empty"));
+    }
+
+    #[rstest]
+    #[case(
+        TAKEN,
+        Some("2026-11-22 00:24:51,100 ERROR [main] master.HMasterCommandLine: Master exiting")
+    )]
+    #[case(
+        "a.StacklessClosedChannelException\njava.lang.OutOfMemoryError: Java heap space",
+        Some("java.lang.OutOfMemoryError: Java heap space")
+    )]
+    #[case("a.StacklessClosedChannelException", None)]
+    #[case(
+        "2026-11-22 00:24:51,100 ERROR [x] a.B: ***** ABORTING master 1: expired *****\n\
+         2026-11-22 00:24:51,200 ERROR [x] a.B: Master exiting",
+        Some("2026-11-22 00:24:51,100 ERROR [x] a.B: ***** ABORTING master 1: expired *****")
+    )]
+    #[case("2026-11-22 00:24:50,508 INFO  [main] a.B: one", None)]
+    #[case("", None)]
+    fn last_fatal_line_is_the_abort_or_the_last_error(#[case] log: &str, #[case] line: Option<&str>) {
+        assert_eq!(last_fatal(log).as_deref(), line);
     }
 
     #[test]

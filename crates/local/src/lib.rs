@@ -13,7 +13,7 @@
 //! | `client_conf` | the configuration that clients of a guarded cluster need |
 //! | `server`, `process` | Java processes, and their identification |
 //! | `boot`, `ready`, `shutdown`, `wait` | the steps of start and stop, each with a deadline |
-//! | `diagnose` | causes of a server's death, from its log |
+//! | `diagnose`, `logs` | causes of a server's death, from its log; the last lines of logs |
 //!
 //! Invariants:
 //!
@@ -34,6 +34,7 @@ mod java;
 mod kerberos;
 mod layout;
 mod lock;
+mod logs;
 mod options;
 mod ports;
 mod process;
@@ -54,6 +55,7 @@ pub use self::{
     cluster::LocalCluster,
     error::{Error, ErrorKind, Result},
     layout::Home,
+    logs::ProcessLog,
     options::BootOptions,
     role::Shape,
     status::{ClusterState, ClusterStatus},

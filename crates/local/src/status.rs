@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Serialize;
 
 use super::{
-    HBaseVersion, Home, Shape, client_conf,
+    HBaseVersion, Home, Shape, client_conf, diagnose,
     jars::{self, Bundle},
     kerberos,
     layout::Layout,
@@ -40,6 +40,8 @@ pub struct ClusterStatus {
     /// The variables that clients of a cluster with Kerberos or TLS need: `HBASE_CONF_DIR` with the
     /// configuration of a client, and `KRB5_CONFIG`. Empty for others, and while it is not running.
     pub environment: BTreeMap<String, String>,
+    /// What went wrong, with the last fatal line of a log, if the cluster is not as it should be.
+    pub reason: Option<String>,
     /// Its shape, or `None` if the cluster does not exist.
     #[serde(skip)]
     pub shape: Option<Shape>,
@@ -104,6 +106,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         ports: BTreeMap::new(),
         folders: BTreeMap::new(),
         environment: BTreeMap::new(),
+        reason: None,
         shape: None,
     };
     let Some(marker) = Marker::load(layout)? else {
@@ -122,6 +125,9 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         &live.keys().copied().collect::<Vec<_>>(),
         FileLock::is_held(&layout.lock_file()),
     );
+    if matches!(status.state, ClusterState::Broken | ClusterState::Degraded) {
+        status.reason = Some(reason(layout, &state, |role| live.contains_key(role)));
+    }
     status.version = Some(state.version);
     status.shape = Some(state.shape);
     status.pids = live
@@ -171,6 +177,15 @@ fn judge(state: &State, live: &[Role], worked_on: bool) -> ClusterState {
         Phase::Stopping if worked_on => ClusterState::Stopping,
         Phase::Booting | Phase::Stopping => ClusterState::Broken,
         Phase::Stopped => ClusterState::Stopped,
+    }
+}
+
+/// Returns what went wrong: the process that has ended, or the command that has.
+fn reason(layout: &Layout, state: &State, lives: impl Fn(&Role) -> bool) -> String {
+    match (state.phase, state.roles().into_iter().find(|role| !lives(role))) {
+        (Phase::Running, Some(role)) => diagnose::why_ended(layout, role),
+        (Phase::Stopping, _) => "its stop was interrupted".to_owned(),
+        _ => "its start was interrupted".to_owned(),
     }
 }
 

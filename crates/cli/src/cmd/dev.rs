@@ -1,8 +1,14 @@
 //! `hbase-txn dev`: a real HBase on this machine.
 
-use std::{collections::BTreeSet, fs, future::Future, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    future::Future,
+    path::PathBuf,
+};
 
 use clap::{Args, Subcommand};
+use futures::future::join_all;
 use hbase_local::{BootOptions, ClusterState, ClusterStatus, HBaseVersion, Home, LocalCluster, Shape};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -12,6 +18,7 @@ use crate::{
     hints, output,
     profile::variable,
     progress::Progress,
+    style::{self, Target},
     values::{self, Ranged},
 };
 
@@ -48,9 +55,19 @@ enum Action {
     },
     /// Print the URI of the cluster
     ///
-    /// With --output json also prints its version, state, pids, ports and folders. Exit status: 0
-    /// the cluster is running, 3 it is not.
+    /// With --output json also prints its version, state, pids, ports and folders. If it is broken, prints
+    /// the last fatal line of the log. Exit status: 0 the cluster is running, 3 it is not.
     Status,
+    /// Print the commands by which a shell and its programs use the cluster
+    ///
+    /// They set HBASE_TXN_CONNECT, or for a cluster with Kerberos or TLS HBASE_CONF_DIR and
+    /// KRB5_CONFIG. Exit status: 0 the cluster is running, 3 it is not.
+    #[command(after_help = "Example: eval \"$(hbase-txn dev env)\"")]
+    Env,
+    /// List the clusters of all names with state, version, URI and folder
+    List,
+    /// Print the last lines of the logs of the cluster's processes, and where the logs are
+    Logs(Logs),
     /// Kill a region server or the Thrift gateway with SIGKILL
     ///
     /// A standalone cluster is killed as a whole and may lose acknowledged edits, because the local
@@ -111,6 +128,16 @@ struct Up {
 }
 
 #[derive(Debug, Args)]
+struct Logs {
+    /// Process, as `dev status` names it, such as standalone, master or region-server-1 [default: all]
+    #[arg(long)]
+    process: Option<String>,
+    /// Number of lines of each log, at most those of its last MiB
+    #[arg(long, value_name = "N", default_value = "20", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    lines: Ranged<usize>,
+}
+
+#[derive(Debug, Args)]
 struct Server {
     /// Number of the region server, counted from 1; a standalone cluster is server 1
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::whole::<u16>)]
@@ -124,38 +151,40 @@ impl Dev {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let progress = Progress::new();
         let steps = progress.clone();
-        let mut cluster = self.cluster()?.with_progress(move |step| steps.step(step));
+        let home = self.home()?;
+        let cluster = LocalCluster::in_home(&self.name, home.clone())?;
+        let mut cluster = cluster.with_progress(move |step| steps.step(step));
         if let Some(timeout) = global.timeout {
             cluster = cluster.with_timeout(timeout);
         }
-        let home = self.home;
-        let outcome = self.action.run(&cluster, global, &progress).await;
+        let outcome = self.action.run(&home, &cluster, global, &progress).await;
         progress.finish();
         outcome.map_err(|failure| match failure {
-            Failure::Local(error) => {
-                Failure::Local(hints::with_dev_command(error, cluster.name(), home.as_deref()))
-            }
+            Failure::Local(error) => Failure::Local(hints::with_dev_command(
+                error,
+                cluster.name(),
+                self.home.as_deref(),
+            )),
             failure => failure,
         })
     }
 }
 
 impl Dev {
-    /// Returns the cluster, in the folder of the option, of the environment, or of the user.
-    fn cluster(&self) -> Result<LocalCluster, Failure> {
+    /// Returns the folder of the option, of the environment, or of the user.
+    fn home(&self) -> Result<Home, Failure> {
+        let of_user = Home::from_env()?;
         let home = self.home.clone();
         let Some(folder) = home.or_else(|| variable("HBASE_TXN_DEV_HOME").map(PathBuf::from)) else {
-            return Ok(LocalCluster::new(&self.name)?);
+            return Ok(of_user);
         };
         // Servers get the path on their command lines, and run in folders of their own.
-        let folder = std::path::absolute(folder)?;
-        let cache = Home::from_env()?.cache().to_owned();
-        Ok(LocalCluster::in_home(&self.name, Home::new(folder, cache))?)
+        Ok(Home::new(std::path::absolute(folder)?, of_user.cache()))
     }
 }
 
 impl Action {
-    async fn run(self, cluster: &LocalCluster, global: &Global, progress: &Progress) -> Outcome {
+    async fn run(self, home: &Home, cluster: &LocalCluster, global: &Global, progress: &Progress) -> Outcome {
         match self {
             Self::Up(up) => {
                 let options = up.options(global)?;
@@ -208,6 +237,24 @@ impl Action {
                     return Ok(Exit::NotMet);
                 }
             }
+            Self::Env => {
+                let status = cluster.status()?;
+                if !status.state.is_running() {
+                    output::complain(&summary(&status));
+                    return Ok(Exit::NotMet);
+                }
+                let variables = environment(&status);
+                match global.output {
+                    Format::Json => output::json(&variables)?,
+                    Format::Table => {
+                        for (variable, value) in variables {
+                            output::line(&export(variable, value))?;
+                        }
+                    }
+                }
+            }
+            Self::Logs(logs) => logs.print(cluster, global)?,
+            Self::List => return list(home, global).await,
             Self::Kill(Server { thrift: true, .. }) => {
                 let status = or_interrupted(cluster.kill_thrift()).await?;
                 progress.finish();
@@ -295,8 +342,10 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
         return Ok(());
     }
     output::complain(&summary(status));
-    for (variable, value) in &status.environment {
-        output::complain(&export(variable, value));
+    if !status.environment.is_empty() {
+        for (variable, value) in environment(status) {
+            output::complain(&export(variable, value));
+        }
     }
     if let Some(uri) = &status.uri {
         output::line(uri)?;
@@ -321,9 +370,78 @@ fn unprotected(status: &ClusterStatus) -> &'static str {
     }
 }
 
+/// Prints all clusters. One whose files can't be read does not hide the others.
+async fn list(home: &Home, global: &Global) -> Outcome {
+    let clusters = LocalCluster::all(home)?;
+    let probes = join_all(clusters.iter().map(LocalCluster::probe)).await;
+    let (mut rows, mut exit) = (Vec::new(), Exit::Done);
+    for (cluster, probed) in clusters.iter().zip(probes) {
+        match probed {
+            Ok(status) if global.output == Format::Json => output::json(&status)?,
+            Ok(status) => rows.push([
+                status.name,
+                status.state.as_str().to_owned(),
+                status.version.map_or_else(dash, |version| version.to_string()),
+                status.uri.unwrap_or_else(dash),
+                cluster.folder().display().to_string(),
+            ]),
+            Err(error) => exit = Failure::from(error).report(),
+        }
+    }
+    if !rows.is_empty() {
+        let header = ["name", "state", "version", "URI", "folder"];
+        output::page(&output::table(header, rows))?;
+    }
+    Ok(exit)
+}
+
+/// Returns the variables by which programs find a running cluster. `None` is for those that would lead
+/// them to another one.
+fn environment(status: &ClusterStatus) -> BTreeMap<&str, Option<&str>> {
+    let guarded = status.environment.iter();
+    let mut variables: BTreeMap<_, _> = guarded
+        .map(|(variable, value)| (variable.as_str(), Some(value.as_str())))
+        .collect();
+    let uri = status.uri.as_deref().filter(|_| variables.is_empty());
+    variables.insert("HBASE_TXN_CONNECT", uri);
+    variables
+}
+
 /// Formats a variable as a line that a shell may run.
-fn export(variable: &str, value: &str) -> String {
-    format!("export {variable}={}", hints::quote(value))
+fn export(variable: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("export {variable}={}", hints::quote(value)),
+        None => format!("unset {variable}"),
+    }
+}
+
+impl Logs {
+    fn print(self, cluster: &LocalCluster, global: &Global) -> Result<(), Failure> {
+        let mut logs = cluster.logs(self.lines.get("--lines")?)?;
+        if let Some(process) = &self.process {
+            let all: Vec<String> = logs.iter().map(|log| log.process.clone()).collect();
+            logs.retain(|log| log.process == *process);
+            if logs.is_empty() {
+                return Err(Failure::Refused(format!(
+                    "cluster {} has no process {process}; it has {}",
+                    cluster.name(),
+                    all.join(", ")
+                )));
+            }
+        }
+        for log in &logs {
+            match global.output {
+                Format::Json => output::json(log)?,
+                Format::Table => {
+                    output::line(&format!("==> {} <==", log.path.display()))?;
+                    for line in &log.lines {
+                        output::line(&line.replace('\t', "    "))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Formats the processes and ports for people.
@@ -342,7 +460,7 @@ fn servers(status: &ClusterStatus) -> String {
         );
     }
     let names: BTreeSet<&String> = status.pids.keys().chain(status.ports.keys()).collect();
-    let text = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+    let text = |number: Option<String>| number.unwrap_or_else(dash);
     output::table(
         ["server", "pid", "port"],
         names.into_iter().map(|name| {
@@ -351,6 +469,10 @@ fn servers(status: &ClusterStatus) -> String {
             [name.clone(), pid, port]
         }),
     )
+}
+
+fn dash() -> String {
+    "-".to_owned()
 }
 
 fn summary(status: &ClusterStatus) -> String {
@@ -369,7 +491,14 @@ fn summary(status: &ClusterStatus) -> String {
         ClusterState::Broken => ": `dev up` or `dev down` brings it in order",
         _ => ": boot it with `dev up`",
     };
-    format!("{} is {}{kind}{advice}", status.name, status.state.as_str())
+    let reason = status.reason.as_ref().map_or_else(String::new, |reason| {
+        format!("\n{}", style::printable(Target::Stderr, reason))
+    });
+    format!(
+        "{} is {}{kind}{advice}{reason}",
+        status.name,
+        status.state.as_str()
+    )
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -398,6 +527,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn environment_leads_to_this_cluster_only() {
+        let home = tempfile::tempdir().unwrap();
+        let cluster = LocalCluster::in_home("x", Home::new(home.path(), home.path())).unwrap();
+        let mut status = cluster.status().unwrap();
+        status.uri = Some("hbase+zk://127.0.0.1:1/hbase".to_owned());
+        let uri = status.uri.clone();
+        assert_eq!(
+            environment(&status),
+            [("HBASE_TXN_CONNECT", uri.as_deref())].into()
+        );
+        // The URI alone would not do.
+        let variables = [("HBASE_CONF_DIR", "/c"), ("KRB5_CONFIG", "/k")];
+        status.environment = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        let lines = environment(&status)
+            .into_iter()
+            .map(|(name, value)| export(name, value));
+        let expected = [
+            "export HBASE_CONF_DIR=/c",
+            "unset HBASE_TXN_CONNECT",
+            "export KRB5_CONFIG=/k",
+        ];
+        assert!(lines.eq(expected));
+    }
+
+    #[test]
     fn exported_value_reaches_a_shell_unchanged() {
         for value in [
             "/home/me/.local/state/hbase-txn/dev/x/client-conf",
@@ -406,7 +562,12 @@ mod tests {
             "/x; exit 1 #&|<>*?~",
         ] {
             let output = Command::new("sh")
-                .args(["-euc", r#"eval "$1"; printf %s "$X""#, "sh", &export("X", value)])
+                .args([
+                    "-euc",
+                    r#"eval "$1"; printf %s "$X""#,
+                    "sh",
+                    &export("X", Some(value)),
+                ])
                 .output()
                 .unwrap();
             assert_eq!(String::from_utf8_lossy(&output.stdout), value, "{output:?}");
