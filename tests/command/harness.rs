@@ -47,7 +47,7 @@ pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 pub(crate) fn with_default_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
     for variable in [
-        "CONNECT", "CONFIG", "PROFILE", "OUTPUT", "TIMEOUT", "LOG", "DEV_HOME",
+        "CONNECT", "CONFIG", "PROFILE", "RESOLVE", "OUTPUT", "TIMEOUT", "LOG", "DEV_HOME",
     ] {
         command.env_remove(format!("HBASE_TXN_{variable}"));
     }

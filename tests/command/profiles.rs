@@ -68,6 +68,30 @@ fn profile_names_the_cluster_and_the_form_of_the_output() {
 }
 
 #[test]
+fn addresses_of_options_environment_and_profile_lead_to_the_cluster() {
+    let table = TestTable::new("resolve");
+    run(&["put", &table.0, "r", "f:q=1"]).done();
+    let unknown = uri().replacen("127.0.0.1", "hbase.invalid", 1);
+    assert_ne!(unknown, uri());
+    let home = Home::with("[profile.p.resolve]\n'hbase.invalid' = '127.0.0.1'\n");
+    let get = ["get", &table.0, "r", "--connect", &unknown, "--timeout", "3s"];
+    let with = |options: &[&str], variables: &[(&str, &str)]| home.run(&[&get, options].concat(), variables);
+    with(&["--resolve", "hbase.invalid=127.0.0.1"], &[]).done();
+    with(
+        &[],
+        &[("HBASE_TXN_RESOLVE", "other:1=127.0.0.1, HBASE.invalid=127.0.0.1")],
+    )
+    .done();
+    with(&["--profile", "p"], &[]).done();
+    // The option comes first.
+    let elsewhere = ["--profile", "p", "--resolve", "hbase.invalid=127.0.0.1:1"];
+    with(&elsewhere, &[]).refused(1, &["hbase.invalid", "127.0.0.1:1"]);
+    with(&[], &[]).refused(1, &["hbase.invalid", "Config::with_address_map", "--resolve "]);
+    with(&["--resolve", "a:1"], &[]).refused(2, &["--resolve", "HOST:PORT=ADDRESS:PORT"]);
+    with(&[], &[("HBASE_TXN_RESOLVE", "a:1")]).refused(2, &["HBASE_TXN_RESOLVE", "HOST:PORT=ADDRESS:PORT"]);
+}
+
+#[test]
 fn files_of_option_and_environment_beat_the_address_of_a_profile() {
     let home = Home::with(&format!(
         "[profile.p]\nconnect = 'hbase+rpc://127.0.0.1:2'\ntimeout = '1s'\n[profile.site]\nconfig = '../site.xml'\n\

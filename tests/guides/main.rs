@@ -9,6 +9,7 @@
 mod pages;
 
 mod configuration {
+    mod addresses;
     mod tls;
 }
 mod coordination {

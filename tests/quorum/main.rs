@@ -203,12 +203,12 @@ async fn look_ups_survive_a_killed_member_and_name_a_lost_quorum() {
     assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     assert_eq!(lost.kind(), ErrorKind::Unreachable, "{lost}");
     for named in [
-        "no server of the ZooKeeper quorum answers".to_owned(),
+        "no ZooKeeper server answers".to_owned(),
         format!(
-            "{}: it closed the connection instead of opening a session",
+            "{} closed the connection instead of opening a session",
             quorum.members[second].host()
         ),
-        format!("{}: it can't be reached", quorum.members[first].host()),
+        format!("{} refused the connection", quorum.members[first].host()),
         "its quorum has no majority".to_owned(),
     ] {
         assert!(lost.to_string().contains(&named), "{named}: {lost}");

@@ -151,3 +151,57 @@ async fn cluster_on_ipv6_serves_rows() {
     assert_eq!(server.host, "::1");
     connection.close().await;
 }
+
+#[tokio::test]
+async fn address_map_leads_to_servers_by_names_that_are_unknown_here() {
+    let hbase = FakeHBase::builder().servers(2).advertised_host("hbase.invalid");
+    let hbase = hbase.listen().await.unwrap();
+    hbase.create_table("t", &["f"], &["m"]);
+    let (_, master) = hbase.server(2).address();
+    let limit = Duration::from_secs(1);
+    let config = |uri: &str| Config::from_uri(uri).unwrap().with_operation_timeout(limit);
+
+    // The registry is found, and names servers that are not.
+    let bare = config(&format!("hbase+rpc://127.0.0.1:{master}"));
+    let connection = Connection::builder(bare).connect().await.unwrap();
+    let lost = connection
+        .table("t")
+        .unwrap()
+        .put(put("a", "1"))
+        .await
+        .unwrap_err();
+    for part in ["hbase.invalid", "Config::with_address_map"] {
+        assert!(lost.to_string().contains(part), "{lost}");
+    }
+
+    let mapped = config(&hbase.uri()).with_address_map(["hbase.invalid=127.0.0.1".parse().unwrap()]);
+    let connection = Connection::builder(mapped).connect().await.unwrap();
+    let table = connection.table("t").unwrap();
+    for row in ["a", "z"] {
+        table.put(put(row, row)).await.unwrap();
+        assert_eq!(value(&table, row).await.as_deref(), Some(row));
+    }
+    let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+    assert!(servers.iter().all(|server| server.host == "hbase.invalid"));
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn address_map_leads_to_zookeeper_or_the_masters() {
+    let cluster = standalone();
+    let uri = cluster.uri.replacen("127.0.0.1", "hbase.invalid", 1);
+    let config = Config::from_uri(&uri).unwrap();
+    let mapped = config.with_address_map(["hbase.invalid=127.0.0.1".parse().unwrap()]);
+    let connection = Connection::builder(mapped).connect().await.unwrap();
+    assert_eq!(
+        connection
+            .admin()
+            .cluster_info()
+            .await
+            .unwrap()
+            .live_servers
+            .len(),
+        1
+    );
+    connection.close().await;
+}

@@ -121,7 +121,7 @@ impl Global {
             .map(|other| other.address().clone())
             .filter(|other| other != config.address());
         Ok(ChosenCluster {
-            config: self.limited(config),
+            config: self.limited(config.with_address_map(self.resolve.iter().cloned())),
             source,
             other,
         })

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use hbase_txn::ConnectionUri;
+use hbase_txn::{ConnectionUri, MappedAddress};
 use tracing_subscriber::{
     EnvFilter,
     fmt::format::{self, FmtSpan},
@@ -28,6 +28,11 @@ pub(crate) struct Options {
     /// these options [env: HBASE_TXN_PROFILE]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
+    /// Dial ADDRESS where the cluster names a server HOST:PORT that this machine can't reach, in a
+    /// container or behind a port forward; ADDRESS may have a port, HOST may be without. Repeatable [env:
+    /// HBASE_TXN_RESOLVE, several with commas]
+    #[arg(long, global = true, value_name = "HOST:PORT=ADDRESS")]
+    pub(crate) resolve: Vec<MappedAddress>,
     /// Tables for people, or JSON with one object per line for programs [env: HBASE_TXN_OUTPUT]
     /// [default: table]
     #[arg(long, global = true, value_enum)]
@@ -56,6 +61,8 @@ pub(crate) struct Global {
     pub(crate) connect: Option<Cluster>,
     /// The file of an option or of the environment.
     pub(crate) config: Option<PathBuf>,
+    /// Those of the options, the environment and the profile, in this order.
+    pub(crate) resolve: Vec<MappedAddress>,
     pub(crate) output: Format,
     /// The limit of the command's calls, if specified.
     pub(crate) timeout: Option<Duration>,
@@ -76,6 +83,7 @@ pub(crate) struct Profile {
     pub(crate) config: Option<PathBuf>,
     /// A folder with an hbase-site.xml.
     pub(crate) conf_dir: Option<PathBuf>,
+    pub(crate) resolve: Vec<MappedAddress>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) read_timeout: Option<Duration>,

@@ -1,6 +1,6 @@
 //! Commands for the hints of errors. The libraries name no commands.
 
-use std::{borrow::Cow, fmt::Display, path::Path};
+use std::{borrow::Cow, error::Error as _, fmt::Display, iter::successors, path::Path};
 
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, RemoteException, TableDescriptor, TableDescriptorExt};
 
@@ -26,7 +26,7 @@ pub(crate) fn is_no_counter(remote: Option<&RemoteException>) -> bool {
     remote.is_some_and(|remote| remote.message.contains("Field is not a long"))
 }
 
-/// Appends the command that fixes the error to its hint, if there is one.
+/// Appends the command or the option that fixes the error to its hint, if there is one.
 pub(crate) fn with_command(error: Error) -> Error {
     if error.kind() == ClientErrorKind::TableNotFound {
         let hint = error.table().and_then(feature).unwrap_or(CHECK_NAME);
@@ -36,11 +36,27 @@ pub(crate) fn with_command(error: Error) -> Error {
     if error.hint().is_none() && is_no_counter(error.remote()) {
         return error.with_better_hint("a column that is incremented holds no 8-byte counter");
     }
-    let Some(command) = command(&error) else {
+    let advice = command(&error).map(|command| format!("run {command}"));
+    let Some(advice) = advice.or_else(|| resolve(&error)) else {
         return error;
     };
     let hint = error.hint().map_or_else(String::new, |hint| format!("{hint}: "));
-    error.with_better_hint(format!("{hint}run {command}"))
+    error.with_better_hint(format!("{hint}{advice}"))
+}
+
+/// Returns the option that names another address, if a hint of the library in the error names its method.
+fn resolve(error: &Error) -> Option<String> {
+    const METHOD: &str = "Config::with_address_map";
+    let causes = successors(error.source(), |&cause| cause.source());
+    let mut causes = causes.filter_map(|cause| cause.downcast_ref::<hbase_client::Error>());
+    let has_method = |hint: Option<&str>| hint.is_some_and(|hint| hint.contains(METHOD));
+    if !has_method(error.hint()) && !causes.any(|cause| has_method(cause.hint())) {
+        return None;
+    }
+    // The address of a cluster stands there too, as a URI.
+    let server = error.server().filter(|server| !server.contains('/'));
+    let server = server.map_or_else(|| "HOST:PORT".to_owned(), |server| word(&server));
+    Some(format!("pass --resolve {server}=ADDRESS"))
 }
 
 /// Appends the command that fixes the error of a local cluster to its hint, if there is one. `home`
@@ -178,6 +194,23 @@ mod tests {
         let error = Error::new(ClientErrorKind::FamilyNotFound, "").with_missing_family(family);
         let expected = format!("run hbase-txn table alter ns:orders {option}");
         assert_eq!(hint(error).unwrap(), expected);
+    }
+
+    #[test]
+    fn method_for_addresses_becomes_an_option() {
+        let hint = |error: Error| with_command(error).hint().map(str::to_owned);
+        let cause = hbase_client::Error::new(ClientErrorKind::Unreachable, "can't connect")
+            .with_hint("name an address (Config::with_address_map)")
+            .at_server(&"rs-0:16020");
+        assert_eq!(
+            hint(cause.clone().into()).unwrap(),
+            "name an address (Config::with_address_map): pass --resolve rs-0:16020=ADDRESS"
+        );
+        let gave_up = Error::new(ClientErrorKind::DeadlineExceeded, "gave up")
+            .at_server(&"hbase+rpc://rs-0:16020")
+            .with_source(cause);
+        assert_eq!(hint(gave_up).unwrap(), "pass --resolve HOST:PORT=ADDRESS");
+        assert_eq!(hint(Error::new(ClientErrorKind::Unreachable, "")), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! has in the end.
 
 use std::{
+    borrow::Cow,
     env,
     fs::File,
     io::{self, Read},
@@ -11,7 +12,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use hbase_txn::ConnectionUri;
+use hbase_txn::{ConnectionUri, MappedAddress};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -32,8 +33,8 @@ const FILE: &str = "hbase-txn/config.toml";
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 /// The variable with the name of a profile.
 const VARIABLE: &str = "HBASE_TXN_PROFILE";
-const KEYS: &str = "connect, config, conf_dir, timeout, connect_timeout, read_timeout, write_timeout, registry_timeout, \
-                    output, change_log, log";
+const KEYS: &str = "connect, config, conf_dir, resolve, timeout, connect_timeout, read_timeout, write_timeout, \
+                    registry_timeout, output, change_log, log";
 
 /// Returns a variable of the environment. An empty one counts as not set.
 pub(crate) fn variable(name: &str) -> Option<String> {
@@ -58,6 +59,10 @@ fn parsed<T, E: ToString>(
 
 fn format(text: &str) -> Result<Format, String> {
     Format::from_str(text, false)
+}
+
+fn mapped_addresses(text: &str) -> Result<Vec<MappedAddress>, hbase_client::Error> {
+    text.split(',').map(|entry| entry.trim().parse()).collect()
 }
 
 impl Options {
@@ -97,8 +102,12 @@ impl Options {
             }
             None => None,
         };
+        let mut resolve = self.resolve;
+        resolve.extend(parsed("HBASE_TXN_RESOLVE", mapped_addresses)?.unwrap_or_default());
+        resolve.extend(profile.resolve.iter().cloned());
         Ok(Global {
             connect,
+            resolve,
             config: self
                 .config
                 .or_else(|| variable("HBASE_TXN_CONFIG").map(PathBuf::from)),
@@ -202,6 +211,10 @@ impl Text<'_> {
                 );
                 self.fault(Some(key.span()), &why)
             };
+            if key.get_ref() == "resolve" {
+                profile.resolve = self.resolve(value)?;
+                continue;
+            }
             let Some(text) = value.get_ref().as_str() else {
                 return Err(match KEYS.split(", ").any(|known| known == key.get_ref()) {
                     true => fault("write text in quotes"),
@@ -239,6 +252,18 @@ impl Text<'_> {
             return Err(self.fault(Some(value.span()), &why));
         }
         Ok(profile)
+    }
+
+    /// Reads the addresses to dial, by the hosts that they stand for.
+    fn resolve(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<MappedAddress>, Failure> {
+        let entry = |(host, address): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            let fault = |why: &str| self.fault(Some(host.span()), &format!("resolve: {why}"));
+            let text = address.get_ref().as_str();
+            let text = text.ok_or_else(|| fault("write \"HOST:PORT\" = \"ADDRESS\", both in quotes"))?;
+            let entry = format!("{}={text}", host.get_ref()).parse();
+            entry.map_err(|error: hbase_client::Error| fault(&error.to_string()))
+        };
+        self.table(value, "resolve")?.iter().map(entry).collect()
     }
 
     fn table<'d>(&self, value: &'d Spanned<DeValue<'d>>, name: &str) -> Result<&'d DeTable<'d>, Failure> {
@@ -313,6 +338,9 @@ mod tests {
         "[profile.p]\nconfig = 'a'\nconf_dir = 'b'",
         "profile p has config and conf_dir"
     )]
+    #[case("[profile.p]\nresolve = 'a=b'", "2:11: resolve is not a table")]
+    #[case("[profile.p.resolve]\n'a:x' = 'b'", "2:1: resolve: mapped address \"a:x=b\"")]
+    #[case("[profile.p.resolve]\nrs-0.hbase = 'b'", "2:1: resolve: write \"HOST:PORT\"")]
     #[case("profile = 1", "1:11: profile is not a table")]
     #[case("[profile]\np = 1", "2:5: p is not a table")]
     #[case("[profile.p]\nconnect = 'a", "2:")]
@@ -322,6 +350,14 @@ mod tests {
             refusal.starts_with("/etc/h/config.toml:") && refusal.contains(why),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn resolve_is_a_table_of_hosts() {
+        let text = "[profile.p.resolve]\n'rs-0.hbase:16020' = 'localhost:26020'\n'zk' = '[::1]'\n";
+        let found = profile(text).unwrap().resolve;
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["rs-0.hbase:16020=localhost:26020", "zk=[::1]"]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub use client::{
     SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval,
     ThrottleSettings, ThrottleType, UserPermission, Writer, WriterOptions,
 };
-pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MetaReplicaMode};
+pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MappedAddress, MetaReplicaMode};
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource, TokenFile};

@@ -49,9 +49,16 @@ pub struct HostPort {
     pub port: u16,
 }
 
-impl HostPort {
+/// A host, and a port if the text has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HostText {
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+}
+
+impl HostText {
     /// Parses `host`, `host:port`, `[v6]`, `[v6]:port`, or `v6`.
-    pub fn parse(text: &str, default_port: u16) -> Result<Self> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         let refuse = || Error::invalid_config(format!("{text:?} is no host:port"));
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -65,14 +72,39 @@ impl HostPort {
         if !is_host(host) {
             return Err(refuse());
         }
-        let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(refuse)?,
-            None => default_port,
-        };
+        let port = port.map(|port| port.parse().ok().filter(|port| *port != 0).ok_or_else(refuse));
         Ok(Self {
             host: host.into(),
-            port,
+            port: port.transpose()?,
         })
+    }
+
+    /// Returns the host with its port, or else with this one.
+    pub(super) fn or_port(self, default_port: u16) -> HostPort {
+        HostPort {
+            host: self.host,
+            port: self.port.unwrap_or(default_port),
+        }
+    }
+}
+
+impl fmt::Display for HostText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl HostPort {
+    /// Parses `host`, `host:port`, `[v6]`, `[v6]:port`, or `v6`.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self> {
+        Ok(HostText::parse(text)?.or_port(default_port))
     }
 
     /// Parses a comma-separated list.

@@ -3,6 +3,7 @@
 //! Every time is bounded by default. [`Config`] lists the defaults.
 
 mod address;
+mod address_map;
 #[cfg(feature = "kerberos")]
 mod authentication;
 mod backpressure;
@@ -25,6 +26,7 @@ use std::{env, path::Path, time::Duration};
 
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
+pub use address_map::MappedAddress;
 use bytes::Bytes;
 pub use connection_uri::ConnectionUri;
 pub use meta_replicas::MetaReplicaMode;
@@ -76,6 +78,7 @@ use crate::{
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
 /// | [priority of calls](Self::with_call_priority) | none | |
 /// | [connection attributes](Self::with_connection_attribute) | none | |
+/// | [address map](Self::with_address_map) | none | |
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | TLS, with the feature `tls` (`with_tls`) | off | `hbase.client.netty.tls.enabled` and others |
@@ -117,6 +120,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Config {
     address: ClusterAddress,
+    address_map: Vec<MappedAddress>,
     user: String,
     operation_timeout: Duration,
     read_timeout: Duration,
@@ -156,6 +160,7 @@ impl Config {
     pub fn new(address: ClusterAddress) -> Self {
         Self {
             address,
+            address_map: Vec::new(),
             user: login_name(),
             operation_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(20),

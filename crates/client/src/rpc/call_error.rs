@@ -130,6 +130,10 @@ const MORE_THAN_SIMPLE: &str = match cfg!(feature = "kerberos") {
     }
 };
 
+const MAP_THE_NAME: &str = "name an address that leads to it from here (Config::with_address_map)";
+pub(crate) const CHECK_THE_SERVER: &str = "check that the server runs and that its name and port lead to it from here, or name an \
+                                address that does (Config::with_address_map)";
+
 /// Rounds a time for an error message, to whole milliseconds.
 pub(crate) fn rounded(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
@@ -342,17 +346,20 @@ impl CallError {
                     _ => error,
                 }
             }
-            Self::Dial(cause) => Error::new(kind, what)
-                .with_source(cause)
-                .at_stage("connecting")
-                .with_hint("check that the server runs and that its name and port lead to it from here"),
+            Self::Dial(cause) => {
+                let hint = match cause.kind() {
+                    io::ErrorKind::NotFound => MAP_THE_NAME,
+                    _ => CHECK_THE_SERVER,
+                };
+                Error::new(kind, what).with_source(cause).at_stage("connecting").with_hint(hint)
+            }
             #[cfg(feature = "tls")]
             Self::Tls(failure) => Error::new(kind, what)
                 .at_stage("connecting with TLS")
                 .with_hint(failure.hint.clone()),
             Self::DialTimeout(_) => Error::new(kind, what)
                 .at_stage("connecting")
-                .with_hint("check that the server runs and that its name and port lead to it from here"),
+                .with_hint(CHECK_THE_SERVER),
             Self::Lost { cause, .. } => Error::new(kind, what).with_source(cause).at_stage("waiting for the answer"),
             Self::Timeout { sent, .. } => Error::new(kind, what).at_stage(match sent {
                 true => "waiting for the answer",

@@ -10,18 +10,22 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{config::HostPort, wire::connection_header::Service};
+use crate::{
+    config::{HostPort, MappedAddress},
+    wire::connection_header::Service,
+};
 
 /// A way to reach servers: the address to dial, and the transport.
 ///
-/// A target has the name that the cluster uses for the server (in `hbase:meta` or the registry).
-/// Implement this trait where such a name does not lead to the server: behind a tunnel, a
-/// port-forward, a container network, or a proxy that injects faults. With TLS, the handshake runs
-/// over the stream, and the certificate of the server must have the name in the target, which may be an
-/// address. The address that the connector dials does not count.
+/// A target has the name that the cluster uses for the server (in `hbase:meta` or the registry), or the
+/// address that the [address map](crate::Config::with_address_map) has for it. The map is enough where
+/// another address leads to the server. Implement this trait for another transport: a tunnel, or a proxy
+/// that injects faults. With TLS, the handshake runs over the stream, and the certificate of the server
+/// must have the name that the cluster uses, which may be an address. The address that the connector
+/// dials does not count.
 ///
-/// ZooKeeper is not dialled through it: where the quorum cannot be reached directly, connect by
-/// `hbase+rpc://`. Pass a connector to [`Connection::builder`](crate::Connection::builder) with
+/// ZooKeeper is not dialled through it: where the quorum cannot be reached by the address map either,
+/// connect by `hbase+rpc://`. Pass a connector to [`Connection::builder`](crate::Connection::builder) with
 /// [`connector`](crate::ConnectionBuilder::connector).
 ///
 /// # Example
@@ -67,7 +71,8 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct DialTarget {
-    /// Host and port, as the cluster names the server.
+    /// Host and port, as the cluster names the server, or as the [address
+    /// map](crate::Config::with_address_map) has them.
     pub address: HostPort,
     /// The service of the connection. A connection serves one service.
     pub service: ServiceKind,
@@ -128,9 +133,38 @@ impl Connector for TcpConnector {
     }
 }
 
+/// Dials a server at the address that the map has for it, or else at its own.
+pub(crate) async fn dial_mapped<T, D: Future<Output = io::Result<T>>>(
+    map: &[MappedAddress],
+    address: &HostPort,
+    dial: impl FnOnce(HostPort) -> D,
+) -> io::Result<T> {
+    let Some(mapped) = MappedAddress::of(map, address) else {
+        return dial(address.clone()).await;
+    };
+    let stream = dial(mapped.clone()).await;
+    stream.map_err(|error| io::Error::new(error.kind(), format!("{error}, dialled as {mapped}")))
+}
+
+/// Returns what a server did when it could not be dialled.
+pub(crate) fn no_connection(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused if error.get_ref().is_none() => "refused the connection".to_owned(),
+        _ => format!("can't be reached ({error})"),
+    }
+}
+
 /// Opens a TCP connection as [`TcpConnector`] does.
+///
+/// # Errors
+///
+/// Returns an error of the kind `NotFound` if the name of the host is not known.
 pub(crate) async fn dial_tcp(address: &HostPort) -> io::Result<TcpStream> {
-    let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+    let addresses = lookup_host((address.host.as_str(), address.port)).await;
+    let addresses = addresses.map_err(|error| {
+        let why = format!("the name {} is not known here: {error}", address.host);
+        io::Error::new(io::ErrorKind::NotFound, why)
+    })?;
     let stream = first_of(addresses.collect(), TcpStream::connect).await?;
     // Queued requests are written together; a single one must not wait for more.
     stream.set_nodelay(true)?;
@@ -279,6 +313,34 @@ mod tests {
         assert!(began.elapsed() >= PAUSE, "the window was not full");
         assert_eq!(stream.read_u8().await.unwrap(), b'!');
         reader.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn mapped_address_is_dialled_and_named_in_the_error() {
+        let map = ["rs:1=localhost:2".parse().unwrap()];
+        let refuse = |dialled: HostPort| async move {
+            assert_eq!(dialled.host, "localhost");
+            io::Result::<()>::Err(io::ErrorKind::ConnectionRefused.into())
+        };
+        let address = HostPort::parse("rs:1", 1).unwrap();
+        let refused = dial_mapped(&map, &address, refuse).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(
+            no_connection(&refused).contains("dialled as localhost:2"),
+            "{refused}"
+        );
+    }
+
+    #[tokio::test]
+    async fn name_that_is_unknown_is_told_from_a_server_that_is_gone() {
+        // No resolver asks for a label of more than 63 characters.
+        let address = HostPort {
+            host: "a".repeat(64),
+            port: 1,
+        };
+        let unknown = dial_tcp(&address).await.unwrap_err();
+        assert_eq!(unknown.kind(), io::ErrorKind::NotFound);
+        assert!(unknown.to_string().contains("is not known here"), "{unknown}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use super::{
     authentication_probe,
     call_error::CallError,
     connection::{Answer, Link, Liveness, RpcConnection},
-    connector::{Connector, DialTarget, Io, ServiceKind},
+    connector::{Connector, DialTarget, Io, ServiceKind, dial_mapped},
     tls_probe,
 };
 #[cfg(feature = "kerberos")]
@@ -23,14 +23,14 @@ use super::{
     connection::Heard,
     sasl::{Authenticator, cluster_id},
 };
-use crate::{
-    config::Config,
-    wire::{cell_block::Codec, compression::Compression, connection_header::Header, frame::FrameError, ping},
-};
 #[cfg(feature = "tls")]
 use crate::{
     config::TlsKeys,
     tls::{TlsClient, TlsFailure},
+};
+use crate::{
+    config::{Config, MappedAddress},
+    wire::{cell_block::Codec, compression::Compression, connection_header::Header, frame::FrameError, ping},
 };
 
 /// The exception that a ping with cells gets if its cells were read.
@@ -39,7 +39,8 @@ const NO_REGION: &str = "org.apache.hadoop.hbase.NotServingRegionException";
 /// What all connections of a client have in common.
 #[derive(Debug)]
 pub(super) struct Dialler {
-    pub(super) connector: Arc<dyn Connector>,
+    connector: Arc<dyn Connector>,
+    address_map: Vec<MappedAddress>,
     user: String,
     attributes: Vec<(String, Bytes)>,
     connect_timeout: Duration,
@@ -57,6 +58,7 @@ impl Dialler {
     pub(super) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
         let mut dialler = Self {
             connector,
+            address_map: config.address_map().to_vec(),
             user: config.user().to_owned(),
             attributes: config.connection_attributes().to_vec(),
             connect_timeout: config.connect_timeout(),
@@ -228,13 +230,12 @@ impl Dialler {
 
     /// Returns the reason why a server hangs up, if a new connection shows it.
     pub(super) async fn why_it_hangs_up(&self, target: &DialTarget, deadline: Instant) -> Option<CallError> {
-        if !self.has_tls() && tls_probe::is_spoken(&*self.connector, target, deadline).await {
+        if !self.has_tls() && tls_probe::is_spoken(self.dialled(target), deadline).await {
             let cause = Arc::new(FrameError::Tls);
             return Some(CallError::Garbled { sent: false, cause });
         }
         #[cfg(feature = "tls")]
-        if self.has_tls() && authentication_probe::is_answered(self.connector.connect(target), deadline).await
-        {
+        if self.has_tls() && authentication_probe::is_answered(self.dialled(target), deadline).await {
             return Some(CallError::Tls(Arc::new(TlsFailure::not_spoken(&TlsKeys::HBASE))));
         }
         let requires_more =
@@ -242,10 +243,17 @@ impl Dialler {
         requires_more.then_some(CallError::AuthenticationRequired)
     }
 
+    /// Opens a stream to a server by the connector.
+    async fn dialled(&self, target: &DialTarget) -> io::Result<Box<dyn Io>> {
+        let service = target.service;
+        let dial = |address| self.connector.connect(&DialTarget { address, service });
+        dial_mapped(&self.address_map, &target.address, dial).await
+    }
+
     /// Opens a stream to a server, with TLS if the client has it.
     pub(super) async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {
         let stream = timeout(self.connect_timeout, async {
-            let stream = self.connector.connect(target).await?;
+            let stream = self.dialled(target).await?;
             self.secured(stream, target).await
         });
         // A connector is the user's code. If it panics, its target must not stay in the dialling

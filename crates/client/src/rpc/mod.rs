@@ -30,11 +30,12 @@ mod remote_exception;
 mod sasl;
 mod tls_probe;
 
-pub(crate) use call_error::{CallError, rounded};
+pub(crate) use call_error::{CHECK_THE_SERVER, CallError, rounded};
 pub(crate) use connection::AttemptLimit;
-#[cfg(feature = "zookeeper")]
-pub(crate) use connector::dial_tcp;
+pub(crate) use connector::no_connection;
 pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
+#[cfg(feature = "zookeeper")]
+pub(crate) use connector::{dial_mapped, dial_tcp};
 pub(crate) use pool::{Call, CallOptions, RpcClient};
 pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;

@@ -7,7 +7,7 @@ use tokio::{
     time::{Duration, Instant, timeout_at},
 };
 
-use super::connector::{Connector, DialTarget, Io};
+use super::connector::Io;
 use crate::wire::tls;
 
 /// How long the server may take to answer.
@@ -16,8 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Greets the server in TLS on a new connection, and returns whether it answers in TLS. HBase
 /// silently closes a plain connection if it accepts TLS only
 /// (`hbase.server.netty.tls.supportplaintext`).
-pub(super) async fn is_spoken(connector: &dyn Connector, target: &DialTarget, deadline: Instant) -> bool {
-    let greeting = async { answers_in_tls(&mut connector.connect(target).await?).await };
+pub(super) async fn is_spoken(
+    dialled: impl Future<Output = io::Result<Box<dyn Io>>> + Send,
+    deadline: Instant,
+) -> bool {
+    let greeting = async { answers_in_tls(&mut dialled.await?).await };
     let deadline = deadline.min(Instant::now() + PATIENCE);
     matches!(timeout_at(deadline, greeting).await, Ok(Ok(true)))
 }

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) durations: Durations,
     /// The addresses of all processes on this machine, or none in a process.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// The host of all processes with an address, in place of that address.
+    pub(crate) host: Option<String>,
 }
 
 /// How long the cluster takes for what it does, in milliseconds. All of them may be 0.
@@ -51,6 +53,7 @@ impl Default for Settings {
             start: 1_700_000_000_000,
             durations: Durations::default(),
             addresses: Vec::new(),
+            host: None,
         }
     }
 }
@@ -76,7 +79,7 @@ pub(crate) fn version(release: Release) -> &'static str {
     match release {
         Release::V2_4_2 => "2.4.2",
         Release::V2_4 => "2.4.18",
-        Release::V2_5 => "2.5.12",
+        Release::V2_5 => "2.5.13",
         Release::V2_6 => "2.6.4",
         Release::V3_0 => "3.0.0-alpha-4",
     }

@@ -1,6 +1,6 @@
 //! The state of a cluster.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use hbase_protocol as pb;
@@ -92,7 +92,7 @@ impl World {
             (name.to_owned(), descriptor)
         };
         let mut world = Self {
-            servers: at_addresses(regions.chain(masters).collect(), &settings.addresses),
+            servers: at_addresses(regions.chain(masters).collect(), &settings),
             active_master: (settings.masters > 0).then_some(ServerIndex(settings.servers)),
             tables: BTreeMap::new(),
             regions: BTreeMap::new(),
@@ -370,10 +370,11 @@ impl World {
     }
 }
 
-/// Gives processes the addresses of sockets on this machine.
-fn at_addresses(mut servers: Vec<Server>, addresses: &[SocketAddr]) -> Vec<Server> {
-    for (server, address) in servers.iter_mut().zip(addresses) {
-        server.name.host = address.ip().to_string();
+/// Gives processes the addresses of sockets on this machine, or their ports and another host.
+fn at_addresses(mut servers: Vec<Server>, settings: &Settings) -> Vec<Server> {
+    for (server, address) in servers.iter_mut().zip(&settings.addresses) {
+        let host = settings.host.clone();
+        server.name.host = host.unwrap_or_else(|| address.ip().to_string());
         server.name.port = address.port();
     }
     servers

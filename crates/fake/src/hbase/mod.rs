@@ -161,6 +161,14 @@ impl FakeHBaseBuilder {
         self
     }
 
+    /// Sets the host by which a cluster that [listens](Self::listen) names its servers, in place of the
+    /// address of their sockets. Like the servers in a container network, they are then reached only by
+    /// clients that map the name to the address.
+    pub fn advertised_host(mut self, host: impl Into<String>) -> Self {
+        self.settings.host = Some(host.into());
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Panics

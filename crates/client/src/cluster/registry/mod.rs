@@ -93,18 +93,16 @@ impl Registry {
         Ok(self.ask(Wanted::ActiveMaster, deadline).await?.server)
     }
 
-    /// Returns the hint for an address that does not answer, after a check of it in the time that
-    /// the caller has left.
-    async fn advice(&self, callers_deadline: Instant) -> String {
-        let advice = "check the address, and that the cluster is up";
-        let look: BoxFuture<'_, Option<String>> = match &self.source {
+    /// Adds to the error of an address that does not answer what a check of it finds in the time that the
+    /// caller has left.
+    async fn examine(&self, error: Error, callers_deadline: Instant) -> Error {
+        match &self.source {
             #[cfg(feature = "zookeeper")]
-            Source::ZooKeeper(zookeeper) => Box::pin(async { Some(zookeeper.examine().await) }),
-            Source::Rpc(_) => Box::pin(async { None }),
-        };
-        match timeout_at(callers_deadline, look).await {
-            Ok(Some(seen)) => format!("{seen}; {advice}"),
-            _ => advice.to_owned(),
+            Source::ZooKeeper(zookeeper) => {
+                let examined = timeout_at(callers_deadline, zookeeper.examine(error.clone()));
+                examined.await.unwrap_or(error)
+            }
+            Source::Rpc(_) => error,
         }
     }
 
@@ -178,7 +176,10 @@ impl Registry {
             if !error.is_retryable() || next >= deadline {
                 let error = match error.hint() {
                     Some(_) => error,
-                    None => error.with_hint(self.advice(callers_deadline).await),
+                    None => self
+                        .examine(error, callers_deadline)
+                        .await
+                        .with_hint("check the address, and that the cluster is up"),
                 };
                 return Err(error
                     .at_operation(operation)
@@ -199,6 +200,47 @@ mod tests {
 
     use super::*;
     use crate::rpc::TcpConnector;
+
+    async fn meta_location_by(uri: &str) -> Result<RegionLocation> {
+        let config = Config::from_uri(uri)?;
+        let rpc = Arc::new(RpcClient::new(&config, Arc::new(TcpConnector)));
+        let deadline = Instant::now() + Duration::from_millis(300);
+        Registry::new(&config, rpc).meta_location(false, deadline).await
+    }
+
+    #[tokio::test]
+    async fn each_host_that_gives_no_answer_is_listed_once() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = silent.local_addr().map(|address| (silent, address)).unwrap();
+        let error = meta_location_by(&format!("hbase+zk://{free}/h"))
+            .await
+            .unwrap_err()
+            .to_string();
+        let plain =
+            format!(": no ZooKeeper server answers: {free} refused the connection; check the address");
+        assert!(error.contains(&plain), "{error}");
+        let error = meta_location_by(&format!("hbase+zk://{free},{}/h", silent.1))
+            .await
+            .unwrap_err()
+            .to_string();
+        for host in [free, silent.1] {
+            // Once in the address.
+            assert_eq!(error.matches(&host.to_string()).count(), 2, "{error}");
+        }
+        let error = meta_location_by(&format!("hbase+rpc://{free},127.0.0.1:1"))
+            .await
+            .unwrap_err()
+            .to_string();
+        for host in [&free.to_string(), "127.0.0.1:1"] {
+            let refused = format!("{host} refused the connection");
+            assert_eq!(error.matches(&refused).count(), 1, "{error}");
+        }
+    }
 
     #[tokio::test]
     async fn examining_a_silent_quorum_stays_within_the_deadline() {

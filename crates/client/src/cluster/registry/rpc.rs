@@ -18,7 +18,10 @@ use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
     model::ServerName,
-    rpc::{AttemptLimit, Call, CallError, CallOptions, Recovery, RpcClient, ServiceKind},
+    rpc::{
+        AttemptLimit, CHECK_THE_SERVER, Call, CallError, CallOptions, Recovery, RpcClient, ServiceKind,
+        no_connection,
+    },
     wire::{convert, pb},
 };
 
@@ -164,9 +167,23 @@ fn meta_servers(
     (primary, others)
 }
 
-/// Describes the last failure of a server. Servers that do not know the answer are reported only if
-/// all others do not know it either.
+/// Describes the last failure of a server, or those of all if none of them can be dialled. Servers that do
+/// not know the answer are reported only if all others do not know it either.
 fn no_answer(failures: Vec<(Option<CallError>, HostPort)>) -> Error {
+    let undialled = failures.iter().map(|(error, server)| match error {
+        Some(CallError::Dial(error)) => Some(format!("{server} {}", no_connection(error))),
+        Some(error @ CallError::DialTimeout(_)) => Some(format!("{server}: {error}")),
+        _ => None,
+    });
+    let undialled: Option<Vec<_>> = undialled.collect();
+    if let Some(servers) = undialled.filter(|servers| servers.len() > 1) {
+        let error = Error::new(ErrorKind::Unreachable, "no server of the registry answers");
+        return error
+            .with_retryable(true)
+            .with_source(servers.join("; "))
+            .at_stage("connecting")
+            .with_hint(CHECK_THE_SERVER);
+    }
     let failed = |(error, _): &(Option<CallError>, HostPort)| error.is_some();
     let at = failures.iter().rposition(failed).unwrap_or(0);
     let Some((error, server)) = failures.into_iter().nth(at) else {

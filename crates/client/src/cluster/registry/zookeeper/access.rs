@@ -2,8 +2,9 @@
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
-use std::time::Duration;
+use std::{io, time::Duration};
 
+use tokio::net::TcpStream;
 #[cfg(feature = "kerberos")]
 use tokio::time::timeout;
 
@@ -15,15 +16,16 @@ use crate::rpc::{AuthenticationError, QuorumLogin};
 #[cfg(feature = "tls")]
 use crate::{config::TlsKeys, tls::TlsClient};
 use crate::{
-    config::{Config, HostPort},
+    config::{Config, HostPort, MappedAddress},
     rpc::{self, Io, RpcClient},
 };
 
 type OpenSession = Session<Box<dyn Io>>;
 
-/// TLS to the servers of a quorum, and the authentication if they require it.
+/// The way to the servers of a quorum: addresses, TLS, and the authentication if they require it.
 #[derive(Debug)]
 pub(in crate::cluster::registry) struct Access {
+    address_map: Vec<MappedAddress>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<TlsClient>>,
     #[cfg(feature = "kerberos")]
@@ -32,11 +34,12 @@ pub(in crate::cluster::registry) struct Access {
 
 impl Access {
     #[cfg_attr(
-        not(all(feature = "tls", feature = "kerberos")),
-        allow(unused_variables, reason = "each feature reads one of them")
+        not(feature = "kerberos"),
+        allow(unused_variables, reason = "the feature reads the client")
     )]
     pub(in crate::cluster::registry) fn new(config: &Config, rpc: &RpcClient) -> Self {
         Self {
+            address_map: config.address_map().to_vec(),
             #[cfg(feature = "tls")]
             tls: config
                 .zookeeper_tls()
@@ -60,8 +63,14 @@ impl Access {
         Ok(Session::open(stream, limit).await?)
     }
 
+    /// Opens a TCP connection.
+    pub(super) async fn connect(&self, host: &HostPort) -> io::Result<TcpStream> {
+        let dial = async |address| rpc::dial_tcp(&address).await;
+        rpc::dial_mapped(&self.address_map, host, dial).await
+    }
+
     async fn dial(&self, host: &HostPort) -> Result<Box<dyn Io>, Failure> {
-        let stream = rpc::dial_tcp(host).await.map_err(Failure::Dial)?;
+        let stream = self.connect(host).await.map_err(Failure::Dial)?;
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let secured = tls.handshake(stream, &host.host).await;

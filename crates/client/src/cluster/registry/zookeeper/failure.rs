@@ -1,6 +1,6 @@
 //! Why a quorum gave no answer.
 
-use std::{fmt, io, time::Duration};
+use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use super::session::SessionError;
 #[cfg(feature = "kerberos")]
@@ -10,26 +10,29 @@ use crate::tls::TlsFailure;
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind},
+    rpc::no_connection,
     wire::zookeeper::ErrorCode,
 };
 
 /// Why a server of the quorum gave no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{host} {why}")]
 pub(super) struct NoAnswer {
     pub(super) host: HostPort,
     pub(super) why: Failure,
 }
 
+/// What the server did.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("it can't be reached ({0})")]
+    #[error("{}", no_connection(.0))]
     Dial(io::Error),
     #[cfg(feature = "tls")]
-    #[error("there is no TLS to it: {0}")]
+    #[error("offers no TLS that can be used: {0}")]
     Tls(io::Error),
     #[error(transparent)]
     Session(#[from] SessionError),
-    #[error("it gave no answer within {0:?}")]
+    #[error("gave no answer within {0:?}")]
     Silent(Duration),
 }
 
@@ -88,24 +91,84 @@ impl Failure {
     }
 }
 
+/// The servers of a quorum, each with the reason why it gave no answer.
+#[derive(Clone, Debug)]
+pub(super) struct NoAnswers(Vec<Reason>);
+
+#[derive(Clone, Debug)]
+struct Reason {
+    host: HostPort,
+    /// Empty if the time of the query ended before that of the server.
+    text: String,
+    /// Whether it may have accepted a connection.
+    is_reached: bool,
+}
+
+impl NoAnswers {
+    /// Returns these servers, none of which gave an answer in time.
+    pub(super) fn in_time(quorum: &[HostPort]) -> Self {
+        let reason = |host: &HostPort| Reason {
+            host: host.clone(),
+            text: String::new(),
+            is_reached: true,
+        };
+        Self(quorum.iter().map(reason).collect())
+    }
+
+    /// Returns those in the source of an error.
+    pub(super) fn of(error: &Error) -> Option<&Self> {
+        error.source()?.downcast_ref()
+    }
+
+    /// Returns the servers that may have accepted a connection.
+    pub(super) fn reached(&self) -> impl Iterator<Item = &HostPort> {
+        let reached = self.0.iter().filter(|reason| reason.is_reached);
+        reached.map(|reason| &reason.host)
+    }
+
+    /// Adds what a check of the [reached](Self::reached) servers has found.
+    pub(super) fn with_findings(&self, findings: Vec<String>) -> Self {
+        let mut reasons = self.0.clone();
+        let reached = reasons.iter_mut().filter(|reason| reason.is_reached);
+        for (reason, found) in reached.zip(findings) {
+            reason.text = match reason.text.is_empty() {
+                true => format!("{} {found}", reason.host),
+                false => format!("{} ({found})", reason.text),
+            };
+        }
+        Self(reasons)
+    }
+}
+
+impl fmt::Display for NoAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, reason) in self.0.iter().enumerate() {
+            let separator = if at > 0 { "; " } else { "" };
+            write!(f, "{separator}{}", reason.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for NoAnswers {}
+
 /// Describes the failures of all servers of a quorum.
 pub(super) fn no_answer(failures: &[NoAnswer]) -> Error {
     let fixable = failures.iter().find_map(|failure| failure.why.fixable());
     let error = fixable.unwrap_or_else(|| {
-        Error::new(
-            ErrorKind::Unreachable,
-            "no server of the ZooKeeper quorum answers",
-        )
-        .with_retryable(true)
+        Error::new(ErrorKind::Unreachable, "no ZooKeeper server answers").with_retryable(true)
     });
-    let failures: Vec<_> = failures.iter().map(NoAnswer::to_string).collect();
-    error
-        .with_source(failures.join("; "))
-        .at_stage("reading ZooKeeper")
-}
-
-impl fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.host, self.why)
+    let reason = |failure: &NoAnswer| Reason {
+        host: failure.host.clone(),
+        text: failure.to_string(),
+        is_reached: !matches!(failure.why, Failure::Dial(_)),
+    };
+    let error = error
+        .with_source(NoAnswers(failures.iter().map(reason).collect()))
+        .at_stage("reading ZooKeeper");
+    let is_unknown = |failure: &NoAnswer| matches!(&failure.why, Failure::Dial(error) if error.kind() == io::ErrorKind::NotFound);
+    match failures.iter().any(is_unknown) && failures.iter().all(|failure| matches!(failure.why, Failure::Dial(_))) {
+        true => error.with_hint("check the address, or name addresses that lead to the hosts from here (Config::with_address_map)"),
+        false => error,
     }
 }

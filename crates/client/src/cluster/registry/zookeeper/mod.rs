@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 pub(super) use self::access::Access;
 use self::{
-    failure::{Failure, NoAnswer, no_answer},
+    failure::{Failure, NoAnswer, NoAnswers, no_answer},
     session::{Session, SessionError},
 };
 use super::{
@@ -119,9 +119,17 @@ impl ZooKeeperRegistry {
         }
     }
 
-    /// Checks every server of the quorum once, and describes the result.
-    pub(super) async fn examine(&self) -> String {
-        quorum::look(&self.quorum, self.access.has_tls()).await
+    /// Checks each server that accepted a connection but gave no answer, and adds the findings to the
+    /// error.
+    pub(super) async fn examine(&self, error: Error) -> Error {
+        let failures = match NoAnswers::of(&error) {
+            Some(failures) => failures.clone(),
+            None if error.kind() == ErrorKind::Unreachable => NoAnswers::in_time(&self.quorum),
+            None => return error,
+        };
+        let found = quorum::look(failures.reached(), &self.access).await;
+        let failures = failures.with_findings(found);
+        error.with_source(failures)
     }
 
     /// Queries one server, within a time limit for all steps.

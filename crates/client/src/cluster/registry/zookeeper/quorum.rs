@@ -5,29 +5,28 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     time::timeout,
 };
 
-use crate::{config::HostPort, rpc::answers_in_tls};
+use super::access::Access;
+use crate::{
+    config::HostPort,
+    rpc::{answers_in_tls, no_connection},
+};
 
 /// The time limit of each step of a check.
 const STEP: Duration = Duration::from_millis(700);
 
-/// Checks every host once, and describes the result to a client with or without TLS.
-pub(super) async fn look(hosts: &[HostPort], has_tls: bool) -> String {
-    let seen = join_all(
-        hosts
-            .iter()
-            .map(|host| async move { format!("{host} {}", look_at(host, has_tls).await) }),
-    );
-    seen.await.join("; ")
+/// Checks every host once, and describes each result to a client with this access.
+pub(super) async fn look(hosts: impl Iterator<Item = &HostPort>, access: &Access) -> Vec<String> {
+    join_all(hosts.map(|host| look_at(host, access))).await
 }
 
-async fn look_at(host: &HostPort, has_tls: bool) -> String {
-    let mut stream = match timeout(STEP, TcpStream::connect((host.host.as_str(), host.port))).await {
+async fn look_at(host: &HostPort, access: &Access) -> String {
+    let has_tls = access.has_tls();
+    let mut stream = match timeout(STEP, access.connect(host)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return format!("can't be reached ({error})"),
+        Ok(Err(error)) => return no_connection(&error),
         Err(_) => return "does not take the connection".to_owned(),
     };
     // ZooKeeper answers this word to every client, if only to say that it is not allowed.
@@ -53,7 +52,7 @@ async fn look_at(host: &HostPort, has_tls: bool) -> String {
         Err(_) => "takes the connection and says nothing".to_owned(),
     };
     let greeting = async {
-        let mut stream = TcpStream::connect((host.host.as_str(), host.port)).await?;
+        let mut stream = access.connect(host).await?;
         answers_in_tls(&mut stream).await
     };
     match timeout(STEP, greeting).await {
@@ -70,10 +69,16 @@ const ENABLE_TLS: &str = "set hbase.zookeeper.property.client.secure to true, wi
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rstest::rstest;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::{
+        config::Config,
+        rpc::{RpcClient, TcpConnector},
+    };
 
     #[rstest]
     #[case(Some(&b"Zookeeper version: 3.8.4"[..]), "is a ZooKeeper")]
@@ -102,30 +107,20 @@ mod tests {
             host: "127.0.0.1".into(),
             port,
         };
-        let text = look(std::slice::from_ref(&host), false).await;
+        let text = look_at(&host, &access()).await;
         server.abort();
-        assert!(
-            text.starts_with(&format!("127.0.0.1:{port} ")) && text.contains(seen),
-            "{text}"
-        );
+        assert!(text.contains(seen), "{text}");
     }
 
     #[tokio::test]
-    async fn tells_that_nobody_listens() {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .await
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let text = look(
-            &[HostPort {
-                host: "127.0.0.1".into(),
-                port,
-            }],
-            false,
-        )
-        .await;
-        assert!(text.contains("refused"), "{text}");
+    async fn closed_port_refuses_the_connection() {
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr();
+        let host = HostPort::parse(&free.unwrap().to_string(), 1).unwrap();
+        assert_eq!(look_at(&host, &access()).await, "refused the connection");
+    }
+
+    fn access() -> Access {
+        let config = Config::from_uri("hbase+zk://zk").unwrap();
+        Access::new(&config, &RpcClient::new(&config, Arc::new(TcpConnector)))
     }
 }

@@ -12,25 +12,25 @@ use crate::{
     wire::zookeeper::{self as wire, ErrorCode, FrameError, PREFIX, Request},
 };
 
-/// Why a server of the quorum gave no answer.
+/// Why a server of the quorum gave no answer, as what it did.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     /// It closes connections while it belongs to no quorum, also those of clients that do not
     /// accept a read-only session.
-    #[error("it closed the connection instead of opening a session")]
+    #[error("closed the connection instead of opening a session")]
     NotServing,
-    #[error("it opened no session")]
+    #[error("opened no session")]
     Refused,
-    #[error("it closed the connection before it answered")]
+    #[error("closed the connection before it answered")]
     Closed,
-    #[error("the connection failed: {0}")]
+    #[error("ended the connection ({0})")]
     Io(#[from] io::Error),
-    #[error("it does not answer as ZooKeeper does: {0}")]
+    #[error("does not answer as ZooKeeper does: {0}")]
     Frame(#[from] FrameError),
-    #[error("it answered {0}")]
+    #[error("answered {0}")]
     Failed(ErrorCode),
     #[cfg(feature = "kerberos")]
-    #[error(transparent)]
+    #[error("did not authenticate this client: {0}")]
     Unauthenticated(#[from] AuthenticationError),
 }
 

@@ -108,7 +108,7 @@ async fn hostile_answers_to_tokens_are_refused(#[case] answer: Answer, #[case] w
 async fn refusal_of_the_last_token_is_read() {
     let answers = [Answer::Token(b"a"), Answer::Token(b"b"), Answer::Code(-115)];
     let (result, tokens) = authenticate(three_tokens(), answers).await;
-    assert_eq!(result.unwrap_err().to_string(), "it answered AuthFailed (-115)");
+    assert_eq!(result.unwrap_err().to_string(), "answered AuthFailed (-115)");
     assert_eq!(tokens.len(), 3);
 }
 
