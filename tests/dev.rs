@@ -292,7 +292,7 @@ fn a_cluster_goes_up_and_down_and_up_again() {
         again.code == 0 && again.stderr.contains("did not run"),
         "{again:?}"
     );
-    let other = cluster.run(&["up", "--version", "2.5.12"]);
+    let other = cluster.run(&["up", "--version", "2.5.13"]);
     assert!(other.code == 1 && other.stderr.contains("--purge"), "{other:?}");
 }
 

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn only_unfinished_downloads_of_the_same_version_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let names = [".2.4.18.unfinished-7", ".2.5.12-hadoop3.unfinished-7", "2.4.18"];
+        let names = [".2.4.18.unfinished-7", ".2.5.13-hadoop3.unfinished-7", "2.4.18"];
         for name in names {
             fs::create_dir_all(folder.path().join(name).join("lib")).unwrap();
         }

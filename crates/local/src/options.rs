@@ -397,7 +397,7 @@ mod tests {
         let old = BootOptions::new().version(HBaseVersion::V2_5).mutual_tls().tls();
         let error = old.fresh().unwrap_err().to_string();
         assert!(
-            error.contains("2.5.12-hadoop3 has no TLS") && error.contains("3.0.0"),
+            error.contains("2.5.13-hadoop3 has no TLS") && error.contains("3.0.0"),
             "{error}"
         );
     }

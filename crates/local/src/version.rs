@@ -14,7 +14,7 @@ use crate::{Error, Result};
 pub enum HBaseVersion {
     /// 2.4.18, on Hadoop 2: the oldest supported release.
     V2_4,
-    /// 2.5.12, on Hadoop 3.
+    /// 2.5.13, on Hadoop 3.
     V2_5,
     /// 2.6.4, on Hadoop 3: the default.
     #[default]
@@ -32,7 +32,7 @@ impl HBaseVersion {
     pub fn artifact(self) -> &'static str {
         match self {
             Self::V2_4 => "2.4.18",
-            Self::V2_5 => "2.5.12-hadoop3",
+            Self::V2_5 => "2.5.13-hadoop3",
             Self::V2_6 => "2.6.4-hadoop3",
             Self::V3_0 => "3.0.0-alpha-4",
         }
@@ -98,7 +98,7 @@ mod tests {
     #[rstest]
     #[case("2.6.4-hadoop3", HBaseVersion::V2_6)]
     #[case("2.6.4", HBaseVersion::V2_6)]
-    #[case("2.5.12", HBaseVersion::V2_5)]
+    #[case("2.5.13", HBaseVersion::V2_5)]
     #[case("2.4.18", HBaseVersion::V2_4)]
     #[case("3.0.0-alpha-4", HBaseVersion::V3_0)]
     fn reads_what_it_writes_and_the_short_form(#[case] text: &str, #[case] version: HBaseVersion) {

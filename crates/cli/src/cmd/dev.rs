@@ -81,7 +81,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Up {
-    /// Version: 2.6.4-hadoop3, 2.5.12-hadoop3, 2.4.18 or 3.0.0-alpha-4 [default: what the cluster
+    /// Version: 2.6.4-hadoop3, 2.5.13-hadoop3, 2.4.18 or 3.0.0-alpha-4 [default: what the cluster
     /// has, or 2.6.4-hadoop3]
     #[arg(long)]
     version: Option<String>,

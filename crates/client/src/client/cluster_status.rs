@@ -440,7 +440,7 @@ mod tests {
 
     #[rstest]
     #[case("2.4.18", Err(ErrorKind::Unsupported))]
-    #[case("2.5.12-hadoop3", Ok("a"))]
+    #[case("2.5.13-hadoop3", Ok("a"))]
     #[case("2.6.4", Ok("a"))]
     #[case("3.0.0-alpha-4", Ok("b"))]
     #[case("", Err(ErrorKind::Protocol))]
