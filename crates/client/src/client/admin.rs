@@ -367,6 +367,7 @@ impl Admin {
         }
         self.until(deadline)
             .expect_state(table, TableState::Enabled)
+        self.connection.shared.cluster.forget_table(table);
             .await
             .map_err(in_context)
     }

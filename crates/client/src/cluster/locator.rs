@@ -136,6 +136,10 @@ impl Locator {
         let first = regions
             .last()
             .map_or_else(Bytes::new, |(region, _)| region.start_key.clone());
+        if regions.is_empty() {
+            // It was dropped.
+            self.forget_table(table);
+        }
         let answer = |row: &Bytes| self.answer(row, &regions, &meta, from);
         // A range that is inverted, by a wrong answer, would panic.
         leader.answer(first.min(row.clone())..=row.clone(), answer);
@@ -194,7 +198,10 @@ impl Locator {
                 false => self.catalog.read_primary(attempt_deadline, read).await,
             };
             let failure = match answer {
-                Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
+                Ok((regions, meta)) if regions.is_empty() => {
+                    self.forget_table(table);
+                    NoLocation::NoTable(meta)
+                }
                 Ok((regions, _)) => {
                     if !table.is_meta() {
                         for location in regions.iter().filter_map(|found| found.location(asked_at)) {
@@ -239,6 +246,9 @@ impl Locator {
             .read_primary(deadline, async |meta| meta.table_state(table).await);
         match read.await {
             Ok((state, _)) => {
+                if state.is_none() {
+                    self.forget_table(table);
+                }
                 leader.answer(.., |_| Ok(state));
                 Ok(state)
             }
@@ -254,6 +264,12 @@ impl Locator {
             self.cache.forget(location);
             self.read_primary_next([&location.region]);
         }
+    }
+
+    /// Forgets all regions of a table.
+    pub(super) fn forget_table(&self, table: &TableName) {
+        self.cache.forget_table(table);
+        self.stale.forget_table(table);
     }
 
     /// Forgets all locations on the server of this one.

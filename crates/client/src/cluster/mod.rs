@@ -203,6 +203,11 @@ impl Cluster {
     }
 
     /// Forgets an outdated location.
+    /// Forgets all regions of a table that was dropped.
+    pub(crate) fn forget_table(&self, table: &TableName) {
+        self.locator.forget_table(table);
+    }
+
     pub(crate) fn forget(&self, location: &RegionLocation) {
         self.locator.forget(location);
     }

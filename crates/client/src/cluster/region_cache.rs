@@ -177,7 +177,8 @@ impl RegionCache {
     /// Forgets exactly this location, or that of which it is a replica; a newer one of the region
     /// stays.
     pub(super) fn forget(&self, location: &RegionLocation) {
-        if let Some(known) = self.write().get_mut(&location.region.table) {
+        let mut tables = self.write();
+        if let Some(known) = tables.get_mut(&location.region.table) {
             let same = known
                 .by_start_key
                 .get(&location.region.start_key)
@@ -188,7 +189,15 @@ impl RegionCache {
                 CACHE_EVICTIONS.count(|| ["region"]);
                 known.remove(&location.region.start_key);
             }
+            if known.by_start_key.is_empty() {
+                tables.remove(&location.region.table);
+            }
         }
+    }
+
+    /// Forgets all regions of a table.
+    pub(super) fn forget_table(&self, table: &TableName) {
+        self.write().remove(table);
     }
 
     /// Forgets all regions of this start of a server, and returns their locations.
@@ -198,6 +207,7 @@ impl RegionCache {
             .values_mut()
             .flat_map(|known| known.remove_server(server))
             .collect();
+        tables.retain(|_, known| !known.by_start_key.is_empty());
         CACHE_EVICTIONS.count_many(removed.len(), || ["server"]);
         removed
     }
@@ -318,8 +328,23 @@ mod tests {
         cache.forget_server(&old.server);
         assert_eq!(find(&cache, "x"), Some((1, 2)));
         cache.forget_server(&new.server);
-        let tables = cache.read();
-        let regions = tables.values().next().unwrap();
-        assert!(regions.by_start_key.is_empty() && regions.by_server.is_empty());
+        assert!(cache.read().is_empty());
+    }
+
+    #[test]
+    fn table_without_known_regions_takes_no_memory() {
+        let cache = RegionCache::default();
+        let known: Arc<_> = location("", "", 1, 1, 1).into();
+        let forget: [&dyn Fn(); 3] = [
+            &|| cache.forget(&known),
+            &|| drop(cache.forget_server(&known.server)),
+            &|| cache.forget_table(&known.region.table),
+        ];
+        for forget in forget {
+            cache.insert(Arc::clone(&known));
+            assert_eq!(cache.read().len(), 1);
+            forget();
+            assert!(cache.read().is_empty());
+        }
     }
 }

@@ -53,6 +53,11 @@ impl StaleRegions {
         ranges.insert(start, Rows { end, stale_until });
     }
 
+    /// Forgets the regions of a table.
+    pub(super) fn forget_table(&self, table: &TableName) {
+        self.tables().remove(table);
+    }
+
     /// Returns whether the location of the row was found to be stale a short time ago.
     pub(super) fn contains(&self, table: &TableName, row: &[u8]) -> bool {
         let tables = self.tables();
