@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt, stream};
-use hbase_txn::{ClientErrorKind, Connection, Get, Table};
+use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Table};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -147,4 +148,40 @@ async fn silent_server_ends_get_many_at_the_deadline() {
         .await
         .unwrap();
     assert!(found[0].is_some() && found[1].is_none());
+}
+
+#[tokio::test]
+async fn gets_that_replicas_may_answer_keep_their_places_among_others() {
+    let connection = connect().await;
+    let name = TestTable::create("timeline", plain, &["m"]).await;
+    let table = name.of(&connection);
+    for row in ["a", "z"] {
+        table.put(put(row, row)).await.unwrap();
+    }
+    let get = |row: &'static str, consistency| Get::new(row).consistency(consistency);
+    let gets = || {
+        ["z", "none", "a"].into_iter().flat_map(|row| {
+            [Consistency::Timeline, Consistency::Strong].map(|consistency| get(row, consistency))
+        })
+    };
+    let found = table.get_many(gets()).await.unwrap();
+    let keys: Vec<_> = found.iter().map(|row| Some(row.as_ref()?.key())).collect();
+    let row = |row: &'static str| Some(Bytes::from(row));
+    let expected = [row("z"), row("z"), None, None, row("a"), row("a")];
+    assert_eq!(keys, expected.each_ref().map(Option::as_ref));
+    let exist = table.exists_many(gets()).await.unwrap();
+    assert_eq!(exist, [true, true, false, false, true, true]);
+}
+
+#[tokio::test]
+async fn located_region_is_one_of_those_of_the_table() {
+    let connection = connect().await;
+    let name = TestTable::create("locate", plain, &["m"]).await;
+    let table = name.of(&connection);
+    let regions = connection.admin().regions(table.name()).await.unwrap();
+    for (row, place) in [("", 0), ("a", 0), ("m", 1), ("z", 1)] {
+        assert_eq!(table.locate(row).await.unwrap(), regions[place], "{row}");
+    }
+    let missing = connection.table("no-such-table").unwrap().locate("a").await;
+    assert_eq!(missing.unwrap_err().kind(), ClientErrorKind::TableNotFound);
 }

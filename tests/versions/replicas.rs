@@ -67,6 +67,13 @@ async fn replicas_answer_reads_that_allow_it() {
         // They have opened the files that were flushed, but not what came later.
         primary.put(put("z", "later")).await.unwrap();
         assert_eq!(stale(&any, "z").await.value("f", "q").unwrap(), "v");
+        eventually("a replica answers one of many gets", async || {
+            let found = any.get_many([timeline("z"), Get::new("z")]).await.unwrap();
+            let value = |row: &Option<Row>| row.as_ref()?.get::<String>("f", "q").unwrap();
+            assert_eq!(value(&found[1]).as_deref(), Some("later"));
+            (value(&found[0]).as_deref() == Some("v")).then_some(())
+        })
+        .await;
         let scan = Scan::new().consistency(Consistency::Timeline);
         // A scan hears the replicas of some regions only.
         let mut answered = BTreeSet::new();
@@ -101,6 +108,11 @@ async fn chosen_replica_alone_answers() {
         admin.disable_table(&name.name).await.unwrap();
         admin.enable_table(&name.name).await.unwrap();
         table.put(put("z", "second")).await.unwrap();
+        let regions = admin.regions(&name.name).await.unwrap();
+        for region in &regions {
+            assert!(matches!(region.replicas[..], [(1, _)]), "{region:?}");
+        }
+        assert_eq!(table.locate("z").await.unwrap(), regions[1]);
         assert_eq!(values_of(&table, 0).await, ["first", "second"]);
         assert_eq!(values_of(&table, 1).await, ["first", "first"]);
         for (id, value) in [(0, "second"), (1, "first")] {

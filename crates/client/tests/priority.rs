@@ -1,6 +1,7 @@
 //! The priority of calls, as servers receive it.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,7 +42,41 @@ fn calls_have_the_priority_of_the_client_and_those_of_system_tables_their_own() 
             );
             assert!(of("hbase:meta").iter().all(|found| *found == 200), "{seen:?}");
         }
-        hbase.connect().await?.table("t")?.get(Get::new("last")).await?;
+        let handle = hbase.connect().await?.table("t")?;
+        handle.get(Get::new("last")).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn handles_of_one_client_have_priorities_of_their_own() {
+    FakeHBase::run(async |hbase| {
+        hbase.create_table("t", &["f"], &[]);
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let recorder = Arc::clone(&seen);
+        let every = Call::Any.when(move |call| {
+            if call.table.as_deref() == Some("t") {
+                recorder.lock().unwrap().insert(call.priority);
+            }
+            call.rows.iter().any(|row| row == "last")
+        });
+        hbase.fault(every.delay_answer(Duration::ZERO));
+        let config = hbase.config().with_call_priority(Some(3));
+        let builder = Connection::builder(config).connector(hbase.connector());
+        let table = builder.connect().await?.table("t")?;
+        for (table, priority) in [
+            (&table.clone().with_call_priority(Some(7)), 7),
+            (&table.clone().with_call_priority(None), 3),
+            (&table, 3),
+        ] {
+            table.put(Put::new("a").cell("f", "q", "v")).await?;
+            table.mutate_many([Put::new("b").cell("f", "q", "v")]).await;
+            table.get_many([Get::new("a"), Get::new("b")]).await?;
+            assert!(table.scan(Scan::new())?.next().await?.is_some());
+            let seen = std::mem::take(&mut *seen.lock().unwrap());
+            assert_eq!(seen, BTreeSet::from([priority]));
+        }
+        table.get(Get::new("last")).await?;
         Ok(())
     });
 }

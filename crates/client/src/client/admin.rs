@@ -44,6 +44,7 @@ pub use self::{
     permissions::{PermissionScope, UserPermission},
     procedures::{LockedResource, Procedure, ProcedureLock, ProcedureState},
     quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
+    regions::TableRegion,
     replication_peers::{ReplicationPeer, ReplicationPeerConfig},
     servers::OnlineRegion,
     slow_calls::SlowCall,
@@ -67,15 +68,6 @@ const TIME_OF_A_REGION: Duration = Duration::from_millis(100);
 pub struct Admin {
     pub(super) connection: Connection,
     operation_timeout: Duration,
-}
-
-/// A region of a table, and the server that serves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableRegion {
-    /// The region.
-    pub region: RegionInfo,
-    /// The server of the region, or `None` while the region is unassigned.
-    pub server: Option<ServerName>,
 }
 
 impl Connection {
@@ -181,31 +173,6 @@ impl Admin {
             .await
             .map_err(|error| error.at_table(table))?;
         Ok(convert::table_state(&answer.table_state))
-    }
-
-    /// Returns the regions of a table, in order, as `hbase:meta` has them now. The registry has the region of
-    /// `hbase:meta` itself.
-    ///
-    /// It also caches their locations: the first calls of a program need no look-ups after it.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
-    pub async fn regions(&self, table: impl IntoTableName) -> Result<Vec<TableRegion>> {
-        let table = &table.into_table_name()?;
-        let regions = self
-            .connection
-            .shared
-            .cluster
-            .regions_of(table, self.deadline())
-            .await?;
-        Ok(regions
-            .into_iter()
-            .map(|found| TableRegion {
-                region: found.region,
-                server: found.server,
-            })
-            .collect())
     }
 
     /// Creates a table, with a region boundary at each split key. The keys need not be sorted.
@@ -367,7 +334,6 @@ impl Admin {
         }
         self.until(deadline)
             .expect_state(table, TableState::Enabled)
-        self.connection.shared.cluster.forget_table(table);
             .await
             .map_err(in_context)
     }
@@ -401,6 +367,7 @@ impl Admin {
                 ));
             }
         };
+        self.connection.shared.cluster.forget_table(table);
         match ended {
             Ended::Done => Ok(()),
             Ended::Forgotten => {

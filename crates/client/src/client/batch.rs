@@ -4,10 +4,10 @@
 
 use futures::{StreamExt, join};
 
-use super::{GetAnswer, Table, get_many};
+use super::{GetAnswer, Table};
 use crate::{
-    error::Result,
-    model::{Append, Delete, Get, Increment, Mutation, Put, Row},
+    error::{Error, Result},
+    model::{Append, Consistency, Delete, Get, Increment, Mutation, Put, Row, in_row},
 };
 
 const NAME: &str = "batch";
@@ -20,6 +20,18 @@ pub enum RowOperation {
     Get(Box<Get>),
     /// Changes a row.
     Mutation(Mutation),
+}
+
+/// Refuses a get that can't share a call.
+fn check(get: &Get) -> Result<()> {
+    get.check()?;
+    match get.selection.consistency {
+        Consistency::Strong => Ok(()),
+        Consistency::Timeline => {
+            let error = Error::invalid("replicas do not answer the gets of a batch");
+            Err(in_row(error, &get.row).with_hint("use get_many"))
+        }
+    }
 }
 
 impl Table {
@@ -89,7 +101,7 @@ impl Table {
         for (place, operation) in operations.into_iter().enumerate() {
             let mut result = Ok(None);
             match operation {
-                RowOperation::Get(get) => match get_many::check(&get) {
+                RowOperation::Get(get) => match check(&get) {
                     Ok(()) => {
                         gets.push(*get);
                         get_places.push(place);

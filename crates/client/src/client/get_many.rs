@@ -16,7 +16,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::FuturesUnordered};
+use futures::{
+    FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt,
+    future::{BoxFuture, try_join},
+    stream,
+    stream::FuturesUnordered,
+};
 use prost::Message;
 use tokio::time::Instant;
 
@@ -25,7 +30,7 @@ use super::Table;
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Error, Result},
-    model::{Consistency, Get, RegionInfo, Row, ServerName, in_row},
+    model::{Consistency, Get, RegionInfo, Row, ServerName},
     rpc::{AttemptLimit, CallError},
     wire::{convert, pb},
 };
@@ -103,17 +108,11 @@ enum Step<'a> {
     GivenUp(Part<'a>, Error),
 }
 
-pub(super) fn check(get: &Get) -> Result<()> {
-    get.check()?;
-    match get.selection.consistency {
-        Consistency::Strong => Ok(()),
-        Consistency::Timeline => Err(in_row(
-            Error::invalid("replicas do not answer many gets at once"),
-            &get.row,
-        )
-        .with_hint("use single gets, or a scan")),
-    }
-}
+/// A read of one row that a replica may answer, within the deadline.
+type ReadTimeline<'a> = fn(&'a Table, Get, Instant) -> BoxFuture<'a, Result<Option<Row>>>;
+
+/// The number of gets with [`Consistency::Timeline`] that are in flight at a time.
+const TIMELINE_GETS: usize = 64;
 
 impl Table {
     /// Reads many rows, with one concurrent call per server. Returns the answers in the order of
@@ -125,14 +124,15 @@ impl Table {
     /// so the rows may be from different moments. If regions move or split meanwhile, only their
     /// rows are located and read again.
     ///
+    /// A get with [`Consistency::Timeline`](crate::Consistency::Timeline) goes in a call of its own, 64 of
+    /// them at a time, and replicas may answer it as a single one.
+    ///
     /// The call is all or nothing: if a row cannot be read within the operation timeout, the error
     /// names it. Dropping the future has no effect on the data.
     ///
     /// # Errors
     ///
-    /// Returns an error as [`get`](Self::get) does, with the first row that failed, and
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a get with
-    /// [`Consistency::Timeline`](crate::Consistency::Timeline).
+    /// Returns an error as [`get`](Self::get) does, with the first row that failed.
     ///
     /// # Example
     ///
@@ -149,32 +149,53 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub async fn get_many(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Option<Row>>> {
-        self.read_many("get_many", gets, convert::get_message).await
+        self.read_many("get_many", gets, convert::get_message, |table, get, deadline| {
+            Box::pin(async move { table.get_timeline("get_many", &get, deadline).await })
+        })
+        .await
     }
 
     /// Reads many rows, with gets of this form on the wire.
-    async fn read_many(
-        &self,
+    async fn read_many<'a>(
+        &'a self,
         name: &'static str,
         gets: impl IntoIterator<Item = Get>,
         message: impl Fn(&Get) -> pb::Get,
+        read_timeline: ReadTimeline<'a>,
     ) -> Result<Vec<Option<Row>>> {
         let gets: Vec<Get> = gets.into_iter().collect();
         for get in &gets {
-            check(get).map_err(|error| error.at_operation(name).at_table(&self.name))?;
+            get.check()
+                .map_err(|error| error.at_operation(name).at_table(&self.name))?;
         }
         let mut rows = vec![None; gets.len()];
         let deadline = self.deadline();
-        let mut reading = self.reading(gets, message, Limits::FEW, ReadMany { name, deadline });
-        while let Some(answer) = reading.next().await {
-            match answer {
-                GetAnswer::Found(found) => {
-                    for (place, row) in found {
-                        rows[place] = row;
-                    }
+        let (strong, timeline): (Vec<_>, Vec<_>) = gets
+            .into_iter()
+            .enumerate()
+            .partition(|(_, get)| get.selection.consistency == Consistency::Strong);
+        let (places, strong): (Vec<_>, Vec<_>) = strong.into_iter().unzip();
+        let mut reading = self.reading(strong, message, Limits::FEW, ReadMany { name, deadline });
+        let shared = async {
+            let mut all = Vec::with_capacity(places.len());
+            while let Some(answer) = reading.next().await {
+                match answer {
+                    GetAnswer::Found(found) => all.extend(found),
+                    GetAnswer::Failed(_, error) => return Err(error),
                 }
-                GetAnswer::Failed(_, error) => return Err(error),
             }
+            Ok(all)
+        };
+        let single = stream::iter(timeline)
+            .map(|(place, get)| read_timeline(self, get, deadline).map_ok(move |row| (place, row)))
+            .buffer_unordered(TIMELINE_GETS)
+            .try_collect::<Vec<_>>();
+        let (shared, single) = try_join(shared, single).await?;
+        for (place, row) in shared {
+            rows[places[place]] = row;
+        }
+        for (place, row) in single {
+            rows[place] = row;
         }
         Ok(rows)
     }

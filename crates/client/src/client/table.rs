@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Connection, ResultScanner, lanes, timeline::first_answer};
+use super::{Connection, ResultScanner, TableRegion, lanes, timeline::first_answer};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
@@ -187,6 +187,47 @@ impl Table {
         self
     }
 
+    /// Sets the priority of the calls of this handle, in place of [that of the
+    /// client](crate::Config::with_call_priority), which says what servers do with it. `None`, the default,
+    /// keeps that of the client, and system tables keep theirs. Operations share calls only with those of
+    /// the same priority.
+    #[must_use]
+    pub fn with_call_priority(mut self, priority: Option<u32>) -> Self {
+        Arc::make_mut(&mut self.options).call.priority = priority;
+        self
+    }
+
+    /// Returns the region of a row and its servers, as the calls of this client use it: from the cache, or
+    /// from `hbase:meta`. A region that is being opened is waited for.
+    ///
+    /// The region may have moved since the client has cached it; a call would notice that.
+    /// [`Admin::regions`](crate::Admin::regions) returns all regions, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`get`](Self::get) does.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &["m"]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// let found = table.locate("xxxabc").await?;
+    /// assert!(found.region.contains("xxxabc") && found.server.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub async fn locate(&self, row: impl IntoBytes) -> Result<TableRegion> {
+        let mut attempts = self.attempts("locate", Cow::Owned(row.into_bytes()), CallKind::Read);
+        let location = attempts.locate().await?;
+        attempts.succeed();
+        Ok(TableRegion {
+            region: location.region.clone(),
+            server: Some(location.server.clone()),
+            replicas: location.replicas.clone(),
+        })
+    }
+
     /// Reads a row. Returns `None` if it has no requested cell.
     ///
     /// If a replica answers a get with [`Consistency::Timeline`], a row without requested cells is
@@ -205,7 +246,7 @@ impl Table {
         get.check()
             .map_err(|error| error.at_operation("get").at_table(&self.name))?;
         if get.selection.consistency == Consistency::Timeline {
-            return Box::pin(self.get_timeline(&get)).await;
+            return Box::pin(self.get_timeline("get", &get, self.deadline())).await;
         }
         let operation = lanes::Operation::get(&get);
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
@@ -249,12 +290,17 @@ impl Table {
         get.check()
             .map_err(|error| error.at_operation("exists").at_table(&self.name))?;
         let message = convert::existence_message(&get);
-        let exists = |result: pb::Result, _| Ok(result.exists == Some(true));
-        self.call_get("exists", &get, &message, exists).await
+        self.call_get("exists", &get, &message, self.deadline(), exists)
+            .await
     }
 
     /// Reads a row that a replica may answer.
-    async fn get_timeline(&self, get: &Get) -> Result<Option<Row>> {
+    pub(super) async fn get_timeline(
+        &self,
+        name: &'static str,
+        get: &Get,
+        deadline: Instant,
+    ) -> Result<Option<Row>> {
         let row = |result: pb::Result, mut block: CellBlockDecoder| {
             let is_stale = result.stale == Some(true);
             let row = convert::row(result, &mut block)
@@ -267,18 +313,27 @@ impl Table {
                 ),
             })
         };
-        self.call_get("get", get, &convert::get_message(get), row).await
+        self.call_get(name, get, &convert::get_message(get), deadline, row)
+            .await
     }
 
     /// Sends a get in a call of its own, also to replicas if they may answer.
-    async fn call_get<T>(
+    pub(super) async fn call_get<T>(
         &self,
         name: &'static str,
         get: &Get,
         message: &pb::Get,
+        deadline: Instant,
         read: impl Fn(pb::Result, CellBlockDecoder) -> Result<T, CallError>,
     ) -> Result<T> {
-        let mut attempts = self.attempts(name, Cow::Borrowed(&get.row), CallKind::Read);
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row: Cow::Borrowed(&get.row),
+            kind: CallKind::Read,
+            deadline,
+        };
+        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
         loop {
             let primary = attempts.locate().await?;
             let limit = attempts.attempt_limit(&primary);
@@ -443,6 +498,11 @@ impl Table {
             .call(location, &self.options.call, method, request, limit)
             .await
     }
+}
+
+/// Reads whether the row of a get exists.
+pub(super) fn exists(answer: pb::Result, _: CellBlockDecoder) -> Result<bool, CallError> {
+    Ok(answer.exists == Some(true))
 }
 
 impl fmt::Debug for Table {

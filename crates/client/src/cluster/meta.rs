@@ -28,7 +28,7 @@ pub(crate) struct MetaRegion {
     /// When it was opened, in milliseconds since 1970 by the clock of the cluster, if it is known.
     pub(crate) opened_at: Option<u64>,
     /// The servers of the replicas that are served, by the number of the replica.
-    pub(super) replicas: Vec<(u16, ServerName)>,
+    pub(crate) replicas: Vec<(u16, ServerName)>,
 }
 
 impl MetaRegion {

@@ -46,7 +46,7 @@ use tokio::time::Instant;
 
 pub use attempts::CallKind;
 pub(crate) use attempts::{Attempts, Operation};
-pub(crate) use meta::parse_meta_row;
+pub(crate) use meta::{MetaRegion, parse_meta_row};
 pub(crate) use proofs::Proofs;
 pub(crate) use region_cache::RegionLocation;
 
@@ -123,16 +123,16 @@ impl Cluster {
                 method,
                 request,
                 cells: Bytes::new(),
-                priority: self.priority_of(&location.region.table),
+                priority: self.priority_of(&location.region.table, options),
                 limit,
             })
             .await
     }
 
-    fn priority_of(&self, table: &TableName) -> Option<u32> {
+    fn priority_of(&self, table: &TableName, options: &CallOptions) -> Option<u32> {
         match table.is_system() {
             true => Some(SYSTEM_PRIORITY),
-            false => self.config.call_priority(),
+            false => options.priority.or_else(|| self.config.call_priority()),
         }
     }
 
@@ -153,7 +153,7 @@ impl Cluster {
             method: "Multi",
             request,
             cells,
-            priority: self.priority_of(&location.region.table),
+            priority: self.priority_of(&location.region.table, options),
             limit,
         };
         let (answer, _) = self.rpc.call(call).await?;
@@ -167,11 +167,7 @@ impl Cluster {
 
     /// Returns all regions of a table in order, as `hbase:meta` has them now. They may be in the
     /// middle of a split.
-    pub(crate) async fn regions_of(
-        &self,
-        table: &TableName,
-        deadline: Instant,
-    ) -> Result<Vec<meta::MetaRegion>> {
+    pub(crate) async fn regions_of(&self, table: &TableName, deadline: Instant) -> Result<Vec<MetaRegion>> {
         self.locator.regions_of(table, deadline, &self.config).await
     }
 
@@ -203,13 +199,13 @@ impl Cluster {
     }
 
     /// Forgets an outdated location.
+    pub(crate) fn forget(&self, location: &RegionLocation) {
+        self.locator.forget(location);
+    }
+
     /// Forgets all regions of a table that was dropped.
     pub(crate) fn forget_table(&self, table: &TableName) {
         self.locator.forget_table(table);
-    }
-
-    pub(crate) fn forget(&self, location: &RegionLocation) {
-        self.locator.forget(location);
     }
 
     /// Forgets what a failed call shows to be outdated.

@@ -588,7 +588,8 @@ impl Config {
     ///
     /// Servers believe it. By default they execute calls with a priority above 10 by handlers of
     /// their own (`hbase.regionserver.metahandler.count`, 20), on which the calls for `hbase:meta` also
-    /// depend: use it for few and short calls. For two priorities, connect twice.
+    /// depend: use it for few and short calls. A handle can have a [priority of its
+    /// own](crate::Table::with_call_priority).
     #[must_use]
     pub fn with_call_priority(mut self, priority: Option<u32>) -> Self {
         self.call_priority = priority;

@@ -122,6 +122,8 @@ impl Dial {
 pub(crate) struct CallOptions {
     /// The encoding of cells in answers.
     pub(crate) codec: Codec,
+    /// The priority of calls to tables of users, if the handle has one.
+    pub(crate) priority: Option<u32>,
     /// The request attributes.
     pub(crate) attributes: Arc<Vec<(String, Bytes)>>,
     /// Whether calls fail on a connection that is not encrypted.

@@ -38,6 +38,7 @@ mod tests {
                     ..RegionInfo::meta()
                 },
                 server: None,
+                replicas: Vec::new(),
             })
             .collect();
         has_buckets(descriptor, &regions)

@@ -138,7 +138,11 @@ mod tests {
                 writes: requests - requests / 2,
             };
             loads.insert(load.name.clone(), load);
-            regions.push(TableRegion { region, server: None });
+            regions.push(TableRegion {
+                region,
+                server: None,
+                replicas: Vec::new(),
+            });
         }
         hot(&loads, &regions)
     }
@@ -173,6 +177,7 @@ mod tests {
         let regions = [TableRegion {
             region: RegionInfo::meta(),
             server: None,
+            replicas: Vec::new(),
         }];
         assert_eq!(hot(&RegionLoads::new(), &regions), None);
     }

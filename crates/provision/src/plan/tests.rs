@@ -23,6 +23,7 @@ fn found(descriptor: TableDescriptor, starts: &[&'static str]) -> Found {
             offline: false,
         },
         server: None,
+        replicas: Vec::new(),
     });
     Found {
         regions: regions.collect(),

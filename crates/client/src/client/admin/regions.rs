@@ -1,20 +1,59 @@
-//! Single regions: a region by its name, and the removal of its rows.
+//! Regions: those of a table, a region by its name, and the removal of its rows.
 
 use bytes::Bytes;
 
-use super::{Admin, TableRegion, bad_answer};
+use super::{Admin, bad_answer};
 use crate::{
     client::procedure::Ended,
-    cluster::parse_meta_row,
+    cluster::{MetaRegion, parse_meta_row},
     error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Comparison, Get, IntoBytes, ReadFilter, Regex, RegionInfo, Row, Scan, TableName},
+    model::{
+        BytesBinary, Comparison, Get, IntoBytes, IntoTableName, ReadFilter, Regex, RegionInfo, Row, Scan,
+        ServerName, TableName,
+    },
     wire::{convert, pb},
 };
+
+/// A region of a table, and the servers that serve it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRegion {
+    /// The region.
+    pub region: RegionInfo,
+    /// The server of the region, or `None` while the region is unassigned.
+    pub server: Option<ServerName>,
+    /// The servers of its replicas that are served, each with the number of the replica, from 1.
+    pub replicas: Vec<(u16, ServerName)>,
+}
+
+impl From<MetaRegion> for TableRegion {
+    fn from(found: MetaRegion) -> Self {
+        Self {
+            region: found.region,
+            server: found.server,
+            replicas: found.replicas,
+        }
+    }
+}
 
 /// The length of an encoded name: an MD5 digest as hexadecimal text.
 const ENCODED: usize = 32;
 
 impl Admin {
+    /// Returns the regions of a table, in order, with their replicas, as `hbase:meta` has them now. The registry
+    /// has the region of `hbase:meta` itself.
+    ///
+    /// It also caches their locations: the first calls of a program need no look-ups after it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn regions(&self, table: impl IntoTableName) -> Result<Vec<TableRegion>> {
+        let table = &table.into_table_name()?;
+        let cluster = &self.connection.shared.cluster;
+        let regions = cluster.regions_of(table, self.deadline()).await?;
+        Ok(regions.into_iter().map(TableRegion::from).collect())
+    }
+
     /// Deletes all rows of a region, and leaves its boundaries. Its rows cannot be read or written
     /// meanwhile, and rows that are written at the same time may be deleted or not. Replicas of the region
     /// lose the rows too.
@@ -106,8 +145,5 @@ impl Admin {
 fn region(row: Option<Row>) -> Result<Option<TableRegion>> {
     let found = row.map(parse_meta_row).transpose();
     let found = found.map_err(|error| bad_answer(&error))?.flatten();
-    Ok(found.map(|found| TableRegion {
-        region: found.region,
-        server: found.server,
-    }))
+    Ok(found.map(TableRegion::from))
 }

@@ -2,8 +2,9 @@
 
 use super::Table;
 use crate::{
+    client::table::exists,
     error::Result,
-    model::{Get, ReadFilter},
+    model::{Get, ReadFilter, Row},
     wire::convert,
 };
 
@@ -39,7 +40,19 @@ impl Table {
         };
         let gets = gets.into_iter().map(one_cell);
         let rows = self
-            .read_many("exists_many", gets, convert::existence_message)
+            .read_many(
+                "exists_many",
+                gets,
+                convert::existence_message,
+                |table, get, deadline| {
+                    Box::pin(async move {
+                        let message = convert::existence_message(&get);
+                        let name = "exists_many";
+                        let found = table.call_get(name, &get, &message, deadline, exists).await?;
+                        Ok(found.then(|| Row::new(get.row, Vec::new())))
+                    })
+                },
+            )
             .await?;
         Ok(rows.iter().map(Option::is_some).collect())
     }
