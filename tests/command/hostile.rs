@@ -67,6 +67,7 @@ fn settings_of_others_control_no_terminal() {
         "hostile",
         |table| {
             let family = FamilyDescriptor::new("f").with_attribute("note", HOSTILE);
+            let family = family.with_configuration(HOSTILE, HOSTILE);
             table.with_family(family).with_attribute(HOSTILE, HOSTILE)
         },
         &[],

@@ -103,11 +103,11 @@ fn tables_are_applied_to_the_end_although_nobody_reads_the_steps() {
         0
     );
 
-    // The master refuses the first: stderr has the failure, and the table that was not begun.
+    // The master refuses the first: stderr has the failure, and the table that was not started.
     let one = file(&tables[0], "attributes = {SPLIT_POLICY = 'no.such.Policy'}");
     let two = file(&tables[1], "split = {hex = 4}\nattributes = {x = 'y'}");
     let end = run_without_reader(&["provision", "apply", &one, &two]);
-    end.refused(1, &["no.such.Policy", &format!("not begun: {}", tables[1].0)]);
+    end.refused(1, &["no.such.Policy", &format!("not started: {}", tables[1].0)]);
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn applied_table_needs_no_further_change() {
         "  + a partition is: the first 3 bytes\n",
         "  + MultiRowMutationEndpoint\n",
         "  + family f",
+        "\n1 to create\n",
     ] {
         assert!(page.contains(line), "{line:?} is not in {page}");
     }
@@ -89,7 +90,11 @@ fn applied_table_needs_no_further_change() {
     assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
 
     assert_eq!(plan(&[&file]).done(), "");
-    assert!(run(&detailed).done().contains(": nothing to change\n"));
+    assert!(
+        run(&detailed)
+            .done()
+            .ends_with(": nothing to change\n1 unchanged\n")
+    );
     let again = run(&["provision", "apply", &file]).done();
     assert!(
         again.ends_with(&format!("{}: nothing to change\n", table.0)),
@@ -130,34 +135,82 @@ fn data_loss_must_be_allowed() {
     );
     let file = folder.by_three(&table.0, "");
     let planned = plan(&[&file]);
-    assert_eq!(planned.code, 1, "{planned:?}");
+    assert_eq!(planned.code, 3, "{planned:?}");
     assert_eq!(kinds(&planned, "change"), ["drop-family"]);
     assert_eq!(kinds(&planned, "refused"), ["data-loss"]);
     let detailed = ["provision", "plan", &file, "--detailed-exitcode"];
-    assert_eq!(run(&detailed).code, 1);
+    assert_eq!(run(&detailed).code, 3);
     let loss = format!("{}:g", table.0);
     let allow = ["--allow-data-loss", &loss];
     assert_eq!(run(&[&detailed[..], &allow].concat()).code, 2);
     let place = format!("{file}:1:9: ");
     run(&["provision", "apply", &file])
-        .refused(1, &["nothing was done", &place, "- family g", &allow.join(" ")]);
+        .refused(3, &["nothing was done", &place, "- family g", &allow.join(" ")]);
     let page = run(&["provision", "plan", &file]);
     assert!(
-        page.stdout
-            .contains("  - family g (loses data: all that is in it"),
+        page.stdout.contains("  - family g (loses data: all of its cells"),
         "{page:?}"
     );
-    assert!(page.stdout.contains(&format!("  ! refused: {place}")), "{page:?}");
+    let refused = format!("  ! refused: {place}would lose data (1 change); pass --allow-data-loss {loss}\n");
+    assert!(page.stdout.contains(&refused), "{page:?}");
+    assert!(page.stdout.ends_with("\n1 refused\n"), "{page:?}");
     let allowing = |command| [&["provision", command, &file][..], &allow].concat();
     assert_eq!(run(&allowing("plan")).code, 0);
     // Not for another family, or a setting of the family.
     for other in ["h", "g:TTL"] {
         let other = format!("{}:{other}", table.0);
-        run(&["provision", "apply", &file, "--allow-data-loss", &other]).refused(1, &["- family g"]);
+        run(&["provision", "apply", &file, "--allow-data-loss", &other]).refused(3, &["- family g"]);
     }
     let applied = run(&allowing("apply")).done();
     assert!(applied.contains("  - family g (loses data"), "{applied}");
     assert_eq!(plan(&[&file]).done(), "");
+}
+
+#[test]
+fn strict_plan_refuses_settings_outside_of_the_file() {
+    let folder = Folder::new();
+    let table = TestTable::new("strict");
+    let file = folder.by_three(&table.0, "");
+    let strict = ["provision", "plan", &file, "--strict"];
+    assert!(run(&strict).done().ends_with("\n1 unchanged\n"));
+    let alter = |setting: [&str; 2]| run(&["table", "alter", &table.0, setting[0], setting[1]]).done();
+    alter(["--attribute", "MAX_FILESIZE=10G"]);
+    alter(["--family-configuration", "f:hbase.x=1"]);
+    let page = run(&["provision", "plan", &file]).done();
+    assert!(
+        page.contains("note: not in the file, left alone: MAX_FILESIZE 10737418240, family f: hbase.x 1\n"),
+        "{page}"
+    );
+    let refused = run(&[&strict[..], &["--output", "json"]].concat());
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert_eq!(kinds(&refused, "refused"), ["not-in-file", "not-in-file"]);
+    assert_eq!(kinds(&refused, "note"), [Value::Null; 0]);
+    let page = run(&strict);
+    assert!(
+        page.stdout.contains(
+            "not in the file: MAX_FILESIZE 10737418240; add it there, or remove it: hbase-txn table alter"
+        ),
+        "{page:?}"
+    );
+    alter(["--attribute", "MAX_FILESIZE="]);
+    alter(["--family-configuration", "f:hbase.x="]);
+    assert_eq!(run(&strict).code, 0);
+}
+
+#[test]
+fn values_that_hbase_refuses_are_refused_before_any_call() {
+    let folder = Folder::new();
+    let file = folder.by_three(
+        "orders",
+        "attributes = {MAX_FILESIZE = '10 potatoes', READONLY = 'yes'}",
+    );
+    run_alone(&["provision", "plan", &file]).refused(
+        2,
+        &[
+            "4:15: MAX_FILESIZE is \"10 potatoes\"",
+            "4:45: READONLY is \"yes\"; it is true or false",
+        ],
+    );
 }
 
 #[test]
@@ -174,7 +227,9 @@ fn one_invalid_file_stops_all() {
     let files = [folder.by_three(&fine.0, ""), folder.by_three(&cut.0, "")];
     let files = [files[0].as_str(), files[1].as_str()];
     let planned = plan(&files);
-    assert_eq!(planned.code, 1, "{planned:?}");
+    assert_eq!(planned.code, 3, "{planned:?}");
+    let page = run(&[&["provision", "plan"][..], &files].concat());
+    assert!(page.stdout.ends_with("\n1 to create, 1 refused\n"), "{page:?}");
     let refused: Vec<_> = planned
         .objects()
         .into_iter()
@@ -186,7 +241,7 @@ fn one_invalid_file_stops_all() {
         (&json!("abcd"), &json!("abc"))
     );
     run(&[&["provision", "apply"][..], &files].concat()).refused(
-        1,
+        3,
         &[
             "nothing was done",
             &format!("{}:1:9: ", files[1]),
@@ -225,9 +280,9 @@ fn a_missing_namespace_is_named_with_both_ways_out() {
     let name = format!("absent_{}:t", std::process::id());
     let file = folder.by_three(&name, "");
     run(&["provision", "apply", &file]).refused(
-        1,
+        3,
         &[
-            &format!("{file}:1:9: table {name}: there is no namespace"),
+            &format!("{file}:1:9: table {name}: namespace absent_"),
             "create_namespace = true",
         ],
     );
@@ -360,7 +415,7 @@ versions = 3
 ttl = "90d"
 compression = "GZ"
 data_block_encoding = "FAST_DIFF"
-bloom_filter = "ROWCOL"
+bloom_filter = "ROWPREFIX_FIXED_LENGTH"
 block_size = 131072
 block_cache = false
 in_memory = true
@@ -368,6 +423,9 @@ replication_scope = 1
 
 [family.attributes]
 "a \"key\"" = "b\\c"
+
+[family.configuration]
+"RowPrefixBloomFilter.prefix_length" = "2"
 
 [[family]]
 name = 'g'
@@ -382,6 +440,23 @@ owner = "me"
     let file = folder.file("exported.toml", &text);
     run(&["provision", "apply", &file]).done();
     assert_eq!(exported_again(&table, &[]), text);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    let filter = json!({"RowPrefixBloomFilter.prefix_length": "2"});
+    assert!(
+        described["families"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|family| family["configuration"] == filter),
+        "{described}"
+    );
+    let page = run(&["table", "describe", &table.0]).done();
+    assert!(
+        page.contains("CONFIGURATION={RowPrefixBloomFilter.prefix_length=2}"),
+        "{page}"
+    );
     let json = run(&["provision", "export", &table.0, "--output", "json"]);
     let expected = json!({"table": table.0, "contents": text, "notes": []});
     assert_eq!(json.objects(), [expected]);

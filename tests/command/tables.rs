@@ -73,6 +73,35 @@ fn create_makes_a_table_that_transactions_are_possible_on() {
 }
 
 #[test]
+fn split_keys_are_read_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("splits");
+    let file = path.to_str().unwrap();
+    let table = TestTable(unique_name("splits_file"));
+    let create = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let options = ["--family", "f", "--prefix-length", "3", "--splits-file", file];
+        run(&[&["table", "create", &table.0][..], &options].concat())
+    };
+    create("ppp\nxxxm\n").refused(
+        1,
+        &[&format!("{file}:2: split key xxxm cuts partition xxx in two")],
+    );
+    let created = create("ppp\n\\x00\\xFF\n").done();
+    assert!(created.contains("3 regions"), "{created}");
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    let starts: Vec<_> = described["regions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|region| &region["start"])
+        .collect();
+    assert_eq!(starts, ["", r"\x00\xFF", "ppp"]);
+}
+
+#[test]
 fn a_new_table_has_the_schema_of_another() {
     let options = ["--family", "f", "--prefix-length", "3", "--split", "ppp"];
     let table = TestTable::with("schema", &options);

@@ -180,7 +180,7 @@ async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
         folder.path(),
         "hbase-txn --output json provision plan orders.toml",
     );
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
     let objects = |text: &str| -> Vec<Map<String, Value>> {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())

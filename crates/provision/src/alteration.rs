@@ -1,13 +1,10 @@
 //! Changes of single settings of a table.
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, PartitionRule, TableDescriptor};
+use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, PartitionRule, TableDescriptor, TableName};
 use hbase_txn::{Error, Result, TableDescriptorExt};
 
-use super::attribute::{RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy};
-
-/// The number of seconds that HBase treats as an unlimited TTL.
-const FOREVER: &str = "2147483647";
+use super::attribute::{RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy, parsed};
 
 /// Changes of single settings of a table; all other settings stay unchanged.
 /// [`Plan::read_alteration`](super::Plan::read_alteration) plans them.
@@ -39,6 +36,7 @@ pub struct TableAlteration {
     families: Vec<Bytes>,
     attributes: Vec<(Bytes, Option<Bytes>)>,
     family_attributes: Vec<(Bytes, Bytes, Bytes)>,
+    family_configuration: Vec<(Bytes, String, Option<String>)>,
 }
 
 impl TableAlteration {
@@ -104,7 +102,8 @@ impl TableAlteration {
         self.attribute("MERGE_ENABLED", on.to_string())
     }
 
-    /// Sets an attribute of the table, in HBase's spelling.
+    /// Sets an attribute of the table, in HBase's spelling. Sizes may have a unit of 1024, such as `10G` for a
+    /// `MAX_FILESIZE`.
     #[must_use]
     pub fn attribute(mut self, key: impl IntoBytes, value: impl IntoBytes) -> Self {
         self.attributes.push((key.into_bytes(), Some(value.into_bytes())));
@@ -127,12 +126,29 @@ impl TableAlteration {
         key: impl IntoBytes,
         value: impl IntoBytes,
     ) -> Self {
-        let (key, value) = (key.into_bytes(), value.into_bytes());
-        let value = match &key[..] == b"TTL" && value.eq_ignore_ascii_case(b"FOREVER") {
-            true => Bytes::from_static(FOREVER.as_bytes()),
-            false => value,
-        };
-        self.family_attributes.push((family.into_bytes(), key, value));
+        let setting = (family.into_bytes(), key.into_bytes(), value.into_bytes());
+        self.family_attributes.push(setting);
+        self
+    }
+
+    /// Adds a setting to the `CONFIGURATION` of a family.
+    #[must_use]
+    pub fn family_configuration(
+        mut self,
+        family: impl IntoBytes,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        let setting = (family.into_bytes(), key.into(), Some(value.into()));
+        self.family_configuration.push(setting);
+        self
+    }
+
+    /// Removes a setting from the `CONFIGURATION` of a family.
+    #[must_use]
+    pub fn without_family_configuration(mut self, family: impl IntoBytes, key: impl Into<String>) -> Self {
+        self.family_configuration
+            .push((family.into_bytes(), key.into(), None));
         self
     }
 
@@ -146,8 +162,8 @@ impl TableAlteration {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidInput`](hbase_txn::ClientErrorKind::InvalidInput) if an attribute is set on
-    /// a family that the table does not have.
+    /// Returns [`InvalidInput`](hbase_txn::ClientErrorKind::InvalidInput) if HBase would refuse the value of
+    /// an attribute, or if the table does not have the family of a setting.
     pub fn of(&self, found: &TableDescriptor) -> Result<TableDescriptor> {
         let mut wanted = found.clone();
         if let Some(rule) = &self.rule {
@@ -172,19 +188,44 @@ impl TableAlteration {
         }
         for (key, value) in &self.attributes {
             match value {
-                Some(value) => wanted.attributes.insert(key.clone(), value.clone()),
+                Some(value) => wanted
+                    .attributes
+                    .insert(key.clone(), sent(&found.name, key, value)?),
                 None => wanted.attributes.remove(key),
             };
         }
         for (name, key, value) in &self.family_attributes {
-            let Some(family) = wanted.family(name) else {
-                let what = format!("the table has no family {}", BytesBinary(name));
-                return Err(Error::invalid(what).at_table(&found.name));
+            let value = sent(&found.name, key, value)?;
+            let family = family_of(&wanted, name)?.with_attribute(key.clone(), value);
+            wanted = wanted.with_family(family);
+        }
+        for (name, key, value) in &self.family_configuration {
+            let mut family = family_of(&wanted, name)?;
+            match value {
+                Some(value) => family.configuration.insert(key.clone(), value.clone()),
+                None => family.configuration.remove(key),
             };
-            let family = family.clone().with_attribute(key.clone(), value.clone());
             wanted = wanted.with_family(family);
         }
         Ok(wanted)
+    }
+}
+
+fn family_of(table: &TableDescriptor, name: &Bytes) -> Result<FamilyDescriptor> {
+    table.family(name).cloned().ok_or_else(|| {
+        let what = format!("the table has no family {}", BytesBinary(name));
+        Error::invalid(what).at_table(&table.name)
+    })
+}
+
+/// Returns the value of an attribute as HBase is sent it.
+fn sent(table: &TableName, key: &Bytes, value: &Bytes) -> Result<Bytes> {
+    let (Ok(name), Ok(text)) = (std::str::from_utf8(key), std::str::from_utf8(value)) else {
+        return Ok(value.clone());
+    };
+    match parsed(name, text) {
+        Ok(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        Err(why) => Err(Error::invalid(why).at_table(table)),
     }
 }
 
@@ -243,14 +284,53 @@ mod tests {
         assert_eq!(altered.attribute("SPLIT_ENABLED"), Some("true"));
         assert_eq!(altered.attribute("PRIORITY"), None);
         assert_eq!(altered.families.len(), 2);
-        assert_eq!(altered.family("f").unwrap().attribute("TTL"), Some(FOREVER));
+        assert_eq!(altered.family("f").unwrap().attribute("TTL"), Some("2147483647"));
         assert!(TableAlteration::new().is_empty() && !alteration.is_empty());
     }
 
     #[test]
-    fn a_family_that_is_not_there_has_no_attributes() {
-        let alteration = TableAlteration::new().family_attribute("x", "VERSIONS", "1");
-        let error = alteration.of(&found()).unwrap_err();
-        assert!(error.to_string().contains("no family x"), "{error}");
+    fn a_family_that_is_not_there_has_no_settings() {
+        for alteration in [
+            TableAlteration::new().family_attribute("x", "VERSIONS", "1"),
+            TableAlteration::new().family_configuration("x", "a", "1"),
+        ] {
+            let error = alteration.of(&found()).unwrap_err();
+            assert!(error.to_string().contains("no family x"), "{error}");
+        }
+    }
+
+    #[test]
+    fn configuration_of_a_family_is_set_and_removed() {
+        let alteration = TableAlteration::new()
+            .family("g")
+            .family_configuration("g", "a", "1")
+            .family_configuration("f", "b", "2")
+            .without_family_configuration("f", "c");
+        let family = FamilyDescriptor::new("f").with_configuration("c", "3");
+        let altered = alteration.of(&found().with_family(family)).unwrap();
+        assert_eq!(
+            altered,
+            found()
+                .with_family(FamilyDescriptor::new("f").with_configuration("b", "2"))
+                .with_family(FamilyDescriptor::new("g").with_configuration("a", "1"))
+        );
+    }
+
+    #[test]
+    fn values_of_attributes_are_those_of_a_file() {
+        let altered = |key, value| TableAlteration::new().attribute(key, value).of(&found());
+        let descriptor = altered("MAX_FILESIZE", "10G").unwrap();
+        assert_eq!(descriptor.attribute("MAX_FILESIZE"), Some("10737418240"));
+        let error = altered("READONLY", "yes").unwrap_err().to_string();
+        assert!(
+            error.contains("READONLY is \"yes\"; it is true or false"),
+            "{error}"
+        );
+        let error = TableAlteration::new().family_attribute("f", "VERSIONS", "many");
+        let error = error.of(&found()).unwrap_err().to_string();
+        assert!(
+            error.contains("VERSIONS is \"many\"; it is a whole number"),
+            "{error}"
+        );
     }
 }

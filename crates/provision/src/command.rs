@@ -16,6 +16,11 @@ pub(super) fn alter_family(table: &TableName, family: &impl Display, key: &str, 
     alter(table, &["--family-attribute", &format!("{family}:{key}={value}")])
 }
 
+/// `hbase-txn namespace create NAMESPACE`.
+pub(super) fn create_namespace(namespace: &str) -> String {
+    format!("hbase-txn namespace create {}", word(&namespace))
+}
+
 /// The option that allows a loss, `--allow-data-loss NAME`.
 pub(super) fn allow_data_loss(loss: &str) -> String {
     format!("--allow-data-loss {}", word(&loss))

@@ -155,12 +155,12 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
     );
     let plan = plan(&connection, &second).await;
     let expected = [
-        "~ SPLIT_ENABLED false -> true",
-        "~ family f: COMPRESSION NONE -> GZ",
-        "~ family f: TTL 7200 -> 10800",
-        "~ family f: VERSIONS 5 -> 2 (loses data: versions beyond that are dropped)",
+        "~ SPLIT_ENABLED false → true",
+        "~ family f: COMPRESSION NONE → GZ",
+        "~ family f: TTL 2h → 3h",
+        "~ family f: VERSIONS 5 → 2 (loses data: versions beyond that are dropped)",
         "+ family h: IN_MEMORY true",
-        "- family g (loses data: all that is in it (name it in the file to keep it))",
+        "- family g (loses data: all of its cells (name it in the file to keep it))",
     ];
     assert_eq!(told(&plan), expected);
     assert_eq!(plan.notes()[0].note, "left-alone");
@@ -171,7 +171,7 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
     says(
         &refused,
         &[
-            "VERSIONS 5 -> 2",
+            "VERSIONS 5 → 2",
             "- family g",
             "allow_data_loss",
             table.name.qualifier(),

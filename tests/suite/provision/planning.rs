@@ -1,6 +1,6 @@
 //! Plans of changes to a cluster, which change nothing themselves.
 
-use hbase_provision::TableFile;
+use hbase_provision::{Plan, TableAlteration, TableFile};
 use hbase_txn::{PartitionRule, TableDescriptorExt, TableName};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn a_table_that_is_missing_is_planned_as_a_whole() {
         "+ hbase.regionserver.region.split_restriction.type KeyPrefix",
         "+ KeyPrefixRegionSplitPolicy.prefix_length 3",
         "+ family f",
-        "+ family _txn: NEW_VERSION_BEHAVIOR true, TTL 172800, VERSIONS 1",
+        "+ family _txn: NEW_VERSION_BEHAVIOR true, TTL 2d, VERSIONS 1",
     ] {
         assert!(
             told.iter().any(|line| line == part),
@@ -116,7 +116,7 @@ async fn another_rule_replaces_all_of_the_old_one() {
         rule.loses
             .as_deref()
             .unwrap()
-            .contains("kept by the old prefixes")
+            .contains("stored under the old prefixes")
     );
     let refusals = plan.refusals();
     assert_eq!(refusals.len(), 1);
@@ -164,7 +164,7 @@ async fn settings_not_in_the_file_are_kept_and_reported() {
     );
     says(
         &plan.notes()[1],
-        &["1 of the file's 2 split keys begin no region, ppp first"],
+        &["1 of the file's 2 split keys are not region boundaries, the first is ppp"],
     );
     let before = connection.admin().descriptor(&table.name).await.unwrap();
     plan.apply(&connection, &()).await.unwrap();
@@ -191,7 +191,7 @@ async fn missing_namespace_is_refused_or_created_by_the_file() {
         &refusals[0],
         &[
             "create_namespace = true",
-            &format!("create_namespace '{namespace}'"),
+            &format!("hbase-txn namespace create {namespace}"),
         ],
     );
     let error = refused.apply(&connection, &()).await.unwrap_err();
@@ -248,4 +248,31 @@ async fn masters_refusal_of_a_file_is_returned() {
         &["modifying the table", table.name.qualifier(), "no.such.Policy"],
     );
     assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn filter_by_prefix_needs_its_length() {
+    let connection = connect().await;
+    let table = TestTable::create("filter", plain, &[]).await;
+    let alter = async |alteration: TableAlteration| {
+        let plan = Plan::read_alteration(&connection, &table.name, &alteration)
+            .await
+            .unwrap();
+        plan.apply(&connection, &()).await
+    };
+    let filter = TableAlteration::new().family_attribute("f", "BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH");
+    let error = alter(filter.clone()).await.unwrap_err();
+    says(
+        &error,
+        &["modifying the table", "Failed to get bloom filter param"],
+    );
+    let length = "RowPrefixBloomFilter.prefix_length";
+    alter(filter.family_configuration("f", length, "2"))
+        .await
+        .unwrap();
+    let found = connection.admin().descriptor(&table.name).await.unwrap();
+    assert_eq!(found.family("f").unwrap().configuration[length], "2");
+    // Applied again, it changes nothing.
+    let again = TableAlteration::new().family_configuration("f", length, "2");
+    assert!(!alter(again).await.unwrap().changed);
 }

@@ -45,7 +45,8 @@ pub struct FamilyDescriptor {
     pub name: Bytes,
     /// Its attributes. A missing attribute has HBase's default.
     pub attributes: BTreeMap<Bytes, Bytes>,
-    /// Settings of the older `CONFIGURATION` section.
+    /// Its `CONFIGURATION`: settings of the servers for this family alone, such as
+    /// `RowPrefixBloomFilter.prefix_length`.
     pub configuration: BTreeMap<String, String>,
 }
 
@@ -219,6 +220,13 @@ impl FamilyDescriptor {
     #[must_use]
     pub fn with_attribute(mut self, key: impl IntoBytes, value: impl IntoBytes) -> Self {
         self.attributes.insert(key.into_bytes(), value.into_bytes());
+        self
+    }
+
+    /// Adds a setting of the family's `CONFIGURATION`.
+    #[must_use]
+    pub fn with_configuration(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.configuration.insert(key.into(), value.into());
         self
     }
 

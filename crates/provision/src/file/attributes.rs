@@ -7,7 +7,7 @@ use super::{
     faults::Faults,
     section::{Placed, Section},
 };
-use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint};
+use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint, parsed};
 
 /// Table attributes that are set by keys of the file.
 pub(super) const BY_KEY: [(&str, &str); 5] = [
@@ -23,10 +23,7 @@ pub(super) fn of_table(section: Section<'_>, faults: &mut Faults<'_>) -> Vec<(St
     let mut attributes = Vec::new();
     for (name, value) in section.entries(faults) {
         let refusal = misspelt(&name, &TABLE_ATTRIBUTES).or_else(|| refusal_in_table(name.value, &value));
-        match refusal {
-            Some(reason) => faults.add(name.place, reason),
-            None => attributes.push((name.value.to_owned(), value)),
-        }
+        add(&mut attributes, name, &value, refusal, faults);
     }
     attributes
 }
@@ -44,12 +41,23 @@ pub(super) fn of_family(
             Some((_, key)) => Some(format!("{} is set by {key} of the family", name.value)),
             None => misspelt(&name, &names),
         };
-        match refusal {
-            Some(reason) => faults.add(name.place, reason),
-            None => attributes.push((name.value.to_owned(), value)),
-        }
+        add(&mut attributes, name, &value, refusal, faults);
     }
     attributes
+}
+
+/// Adds an attribute in HBase's form, or the reason why it is refused.
+fn add(
+    attributes: &mut Vec<(String, String)>,
+    name: Placed<&str>,
+    value: &str,
+    refusal: Option<String>,
+    faults: &mut Faults<'_>,
+) {
+    match refusal.map_or_else(|| parsed(name.value, value), Err) {
+        Ok(value) => attributes.push((name.value.to_owned(), value.into_owned())),
+        Err(reason) => faults.add(name.place, reason),
+    }
 }
 
 /// HBase silently accepts an attribute that it does not know.
@@ -77,6 +85,8 @@ fn refusal_in_table(name: &str, value: &str) -> Option<String> {
     let lossy = ["SKIP_WAL", "ASYNC_WAL"];
     let is_lossy = lossy.iter().any(|lossy| value.trim().eq_ignore_ascii_case(lossy));
     (name == "DURABILITY" && is_lossy).then(|| {
-        format!("with DURABILITY {value} a crash would lose what was called committed; it is SYNC_WAL or FSYNC_WAL")
+        format!(
+            "with DURABILITY {value} a crash would lose committed transactions; it is SYNC_WAL or FSYNC_WAL"
+        )
     })
 }

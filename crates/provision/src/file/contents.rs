@@ -9,7 +9,7 @@ use hbase_txn::{
 };
 
 use super::{attributes, family, kind::TableKind};
-use crate::attribute::{Of, RULE_ATTRIBUTES, names_endpoint, seconds};
+use crate::attribute::{Of, RULE_ATTRIBUTES, duration_text, names_endpoint, seconds};
 
 /// Returns the contents of a file for a table of this kind and these split keys. A setting that a
 /// file can't state is left out, or makes the file invalid.
@@ -52,6 +52,7 @@ pub(crate) fn contents(table: &TableDescriptor, kind: TableKind, split_keys: &[B
     for (family, free) in families {
         of_one_family(&mut lines, family);
         section(&mut lines, "family.attributes", &free);
+        section(&mut lines, "family.configuration", &family.configuration);
     }
     section(&mut lines, "attributes", &free);
     Ok(lines.join("\n") + "\n")
@@ -137,8 +138,8 @@ fn of_one_family(lines: &mut Vec<String>, family: &FamilyDescriptor) {
     }
 }
 
-/// Adds a section of attributes, if there are any.
-fn section(lines: &mut Vec<String>, name: &str, attributes: &[(String, String)]) {
+/// Adds a section of attributes or of a configuration, if there are any.
+fn section(lines: &mut Vec<String>, name: &str, attributes: &BTreeMap<String, String>) {
     if !attributes.is_empty() {
         lines.push(format!("\n[{name}]"));
     }
@@ -153,8 +154,8 @@ fn section(lines: &mut Vec<String>, name: &str, attributes: &[(String, String)])
 fn free_attributes(
     attributes: &BTreeMap<Bytes, Bytes>,
     is_stated: impl Fn(&str, &str) -> bool,
-) -> Result<Vec<(String, String)>> {
-    let mut free = Vec::new();
+) -> Result<BTreeMap<String, String>> {
+    let mut free = BTreeMap::new();
     for (name, value) in attributes {
         let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else {
             return Err(Error::invalid(format!(
@@ -164,7 +165,7 @@ fn free_attributes(
             )));
         };
         if !is_stated(name, value) {
-            free.push((name.to_owned(), value.to_owned()));
+            free.insert(name.to_owned(), value.to_owned());
         }
     }
     Ok(free)
@@ -176,15 +177,10 @@ fn is_default(of: Of, name: &str, value: &str) -> bool {
 
 /// Writes a number of seconds in the largest unit that divides it.
 fn time(value: &str) -> String {
-    let Some(seconds) = seconds(value) else {
-        return quoted(value);
-    };
-    let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
-    let unit = units
-        .into_iter()
-        .find(|(unit, _)| seconds >= *unit && seconds % unit == 0);
-    let (unit, letter) = unit.unwrap_or((1, 's'));
-    quoted(&format!("{}{letter}", seconds / unit))
+    match seconds(value) {
+        Some(seconds) => quoted(&duration_text(seconds)),
+        None => quoted(value),
+    }
 }
 
 /// Writes bytes in the notation of HBase's shell, in single quotes.

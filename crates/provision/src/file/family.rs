@@ -1,5 +1,7 @@
 //! A column family of a table file.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
 use hbase_txn::TableDescriptorExt;
@@ -28,7 +30,10 @@ pub(super) const BY_KEY: [(&str, &str); 12] = [
 
 const COMPRESSIONS: [&str; 7] = ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD", "LZO", "BZIP2"];
 const ENCODINGS: [&str; 5] = ["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"];
-const BLOOM_FILTERS: [&str; 4] = ["NONE", "ROW", "ROWCOL", "ROWPREFIX_FIXED_LENGTH"];
+const BLOOM_FILTERS: [&str; 4] = ["NONE", "ROW", "ROWCOL", BY_PREFIX];
+const BY_PREFIX: &str = "ROWPREFIX_FIXED_LENGTH";
+/// The setting of a family with this Bloom filter.
+const FILTER_LENGTH: &str = "RowPrefixBloomFilter.prefix_length";
 const KEEP_DELETED: [&str; 3] = ["FALSE", "TRUE", "TTL"];
 const MOST: u64 = i32::MAX as u64;
 
@@ -59,16 +64,14 @@ pub(super) fn read(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<
         ),
     ];
     set.extend(given(numbers));
+    let bloom_filter = section.word("bloom_filter", &BLOOM_FILTERS, faults);
     set.extend(given([
         ("COMPRESSION", section.word("compression", &COMPRESSIONS, faults)),
         (
             "DATA_BLOCK_ENCODING",
             section.word("data_block_encoding", &ENCODINGS, faults),
         ),
-        (
-            "BLOOMFILTER",
-            section.word("bloom_filter", &BLOOM_FILTERS, faults),
-        ),
+        ("BLOOMFILTER", bloom_filter.clone()),
         (
             "KEEP_DELETED_CELLS",
             section.word("keep_deleted_cells", &KEEP_DELETED, faults),
@@ -84,17 +87,40 @@ pub(super) fn read(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<
     ]));
     let free = section.section("attributes", faults);
     let free = free.map(|free| attributes::of_family(free, &BY_KEY, faults));
+    let configuration = section.section("configuration", faults);
+    let configuration = configuration.map(|settings| attributes::of_family(settings, &BY_KEY, faults));
+    let configuration: BTreeMap<_, _> = configuration.into_iter().flatten().collect();
+    if let Some(filter) = &bloom_filter {
+        refuse_filter_without_length(filter, &configuration, faults);
+    }
     section.finish(faults);
 
     let family = FamilyDescriptor::new(name?);
     let family = set
         .into_iter()
         .fold(family, |family, (name, value)| family.with_attribute(name, value));
-    let value = free
+    let mut value = free
         .into_iter()
         .flatten()
         .fold(family, |family, (name, value)| family.with_attribute(name, value));
+    value.configuration = configuration;
     Some(Placed { value, place })
+}
+
+/// HBase refuses this Bloom filter without its setting (`BloomFilterUtil.getBloomFilterParam`).
+fn refuse_filter_without_length(
+    filter: &Placed<&str>,
+    configuration: &BTreeMap<String, String>,
+    faults: &mut Faults<'_>,
+) {
+    let length = configuration.get(FILTER_LENGTH).map(|length| length.parse());
+    if filter.value == BY_PREFIX && !matches!(length, Some(Ok(1..=i32::MAX))) {
+        let reason = format!(
+            "bloom_filter {BY_PREFIX} needs a number of bytes, 1 or more, in [family.configuration]: \
+             \"{FILTER_LENGTH}\" = 8"
+        );
+        faults.add(filter.place.clone(), reason);
+    }
 }
 
 fn given<T: ToString, const N: usize>(

@@ -105,7 +105,7 @@ impl TableFile {
         let contents = contents.as_ref();
         if contents.len() > Self::MAX_SIZE {
             let reason = format!(
-                "the file is longer than {} bytes, which no table file is",
+                "the file is longer than {} bytes, the maximum of a table file",
                 Self::MAX_SIZE
             );
             return Err(Error::invalid(format!("{origin}:1:1: {reason}")));

@@ -11,9 +11,7 @@ use toml::{
 };
 
 use super::faults::Faults;
-
-/// The number of seconds that HBase treats as an unlimited TTL.
-pub(super) const FOREVER: u64 = i32::MAX as u64;
+use crate::attribute::FOREVER;
 
 /// A value and its position.
 #[derive(Clone, Debug)]

@@ -55,7 +55,7 @@ pub(super) fn read(
         let named: Vec<_> = ways.iter().map(|(key, _)| *key).collect();
         faults.add(
             place,
-            format!("[split] has {}; it has one of them", named.join(" and ")),
+            format!("[split] has {}; only one of them is allowed", named.join(" and ")),
         );
     }
     let keys: Vec<_> = ways.into_iter().flat_map(|(_, keys)| keys).collect();
@@ -70,11 +70,11 @@ fn refuse_disorder(keys: &[Placed<Bytes>], faults: &mut Faults<'_>) {
         if key.value.is_empty() {
             faults.add(
                 key.place.clone(),
-                "an empty split key; the first region begins there anyway",
+                "an empty split key; the first region always begins there",
             );
         } else if key.value.len() > MAX_KEY {
             let reason = format!(
-                "a split key of {} bytes; a row key has {MAX_KEY} at most",
+                "a split key of {} bytes; a row key has at most {MAX_KEY}",
                 key.value.len()
             );
             faults.add(key.place.clone(), reason);

@@ -136,11 +136,11 @@ impl Keys {
     fn for_transactions(self, faults: &mut Faults<'_>) -> Option<TableFile> {
         if self.partition.is_none() {
             let reason =
-                "no [partition]: a table for transactions has prefix_length = N or delimiter = 'D' there";
+                "no [partition]: a table for transactions needs prefix_length = N or delimiter = 'D' there";
             faults.add(0..0, reason);
         }
         if !self.has_families {
-            faults.add(0..0, "no [[family]]: a table has one at least");
+            faults.add(0..0, "no [[family]]: a table needs at least one");
         }
         let rule = self.partition.clone().flatten()?;
         let mut table = TableDescriptor::from(self.name.clone()?).with_partition_rule(&rule);
@@ -156,11 +156,11 @@ impl Keys {
                 Ok(Some(_)) => {}
                 Ok(None) => faults.add(
                     window.place.clone(),
-                    "a replay_window without the records that it is for; set record_family = true",
+                    "replay_window needs the records of transactions; set record_family = true",
                 ),
                 Err(_) => faults.add(
                     window.place.clone(),
-                    "replay_window is shorter than 5m; what was lost on its way could then be applied again",
+                    "replay_window is shorter than 5m; a lost transaction could then be applied twice",
                 ),
             }
         }
@@ -231,7 +231,7 @@ impl Keys {
 fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<Placed<TableName>> {
     let Some(name) = section.text("table", faults) else {
         if section.place_of("table").is_none() {
-            faults.add(0..0, "no key table: it has the table's name");
+            faults.add(0..0, "no key table, which is the table's name");
         }
         return None;
     };
@@ -285,7 +285,7 @@ fn rule(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<PartitionRu
         [true, true] => {
             faults.add(
                 place,
-                "[partition] has prefix_length and delimiter; it has one of them",
+                "[partition] has both prefix_length and delimiter; only one of them is allowed",
             );
             None
         }

@@ -42,7 +42,7 @@ fn faults(text: &str) -> String {
 #[case::short_window("replay_window = '10s'", "replay_window is shorter than 5m")]
 #[case::window_without_records(
     "record_family = false\nreplay_window = '1h'",
-    "t.toml:5:17: a replay_window without the records"
+    "t.toml:5:17: replay_window needs the records of transactions"
 )]
 #[case::of_locks(
     "without_java_clients = true",
@@ -63,7 +63,7 @@ fn faults(text: &str) -> String {
 #[case::generated_inside("split.hex = 65536", "cuts partition")]
 #[case::two_ways(
     "split = {hex = 2, keys = ['a']}",
-    "[split] has keys and hex; it has one of them"
+    "[split] has keys and hex; only one of them is allowed"
 )]
 #[case::too_few("split.hex = 1", "hex is 1; it is from 2 to 65536")]
 #[case::too_many("split.bytes = 65537", "bytes is 65537")]
@@ -94,6 +94,12 @@ fn faults(text: &str) -> String {
     "attributes.'coprocessor$1' = '|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|1|'",
     "attached by the key endpoint"
 )]
+#[case::size(
+    "attributes.MAX_FILESIZE = '10 GB'",
+    "t.toml:4:12: MAX_FILESIZE is \"10 GB\"; it is a number of bytes"
+)]
+#[case::flag_of_attribute("attributes.READONLY = 'yes'", "READONLY is \"yes\"; it is true or false")]
+#[case::number_of_attribute("attributes.PRIORITY = 'high'", "PRIORITY is \"high\"; it is a whole number")]
 #[case::attribute_of_no_text(
     "attributes.X = 1.5",
     "X is a number with a fraction; it is text, a decimal number, or true or false"
@@ -117,6 +123,22 @@ fn invalid_table_settings_have_a_position(#[case] line: &str, #[case] why: &str)
     "unknown key \"version\" in family; known are name, versions"
 )]
 #[case::number("name = 'g', versions = '3'", "versions is text; it is a whole number")]
+#[case::filter_without_length(
+    "name = 'g', bloom_filter = 'rowprefix_fixed_length'",
+    "t.toml:4:39: bloom_filter ROWPREFIX_FIXED_LENGTH needs a number of bytes"
+)]
+#[case::filter_of_no_length(
+    "name = 'g', bloom_filter = 'ROWPREFIX_FIXED_LENGTH', configuration = {'RowPrefixBloomFilter.prefix_length' = 0}",
+    "needs a number of bytes, 1 or more"
+)]
+#[case::attribute_as_configuration(
+    "name = 'g', configuration = {VERSIONS = 3}",
+    "VERSIONS is set by versions of the family"
+)]
+#[case::flag_of_family(
+    "name = 'g', attributes = {IS_MOB = 'yes'}",
+    "IS_MOB is \"yes\"; it is true or false"
+)]
 #[case::zero("name = 'g', versions = 0", "versions is 0; it is from 1 to 2147483647")]
 #[case::negative("name = 'g', versions = -1", "versions is -1")]
 #[case::huge("name = 'g', versions = 99999999999", "versions is 99999999999")]
@@ -154,7 +176,7 @@ fn invalid_family_settings_have_a_position(#[case] family: &str, #[case] why: &s
 #[case("", "[partition] has neither prefix_length nor delimiter")]
 #[case(
     "prefix_length = 3\ndelimiter = '/'",
-    "[partition] has prefix_length and delimiter; it has one of them"
+    "[partition] has both prefix_length and delimiter; only one"
 )]
 #[case(
     "prefixlength = 3",
@@ -335,6 +357,20 @@ fn every_key_of_a_family_becomes_its_attribute() {
         assert_eq!(family.attribute(name), Some(value), "{name}");
     }
     assert_eq!(family.attributes.len(), 15);
+}
+
+#[test]
+fn sizes_have_units_and_families_a_configuration() {
+    let file = parse(
+        "table = 'orders'\npartition = {prefix_length = 3}\nattributes = {MAX_FILESIZE = '10G'}\n[[family]]\nname = 'f'\n\
+         bloom_filter = 'ROWPREFIX_FIXED_LENGTH'\n[family.configuration]\n'RowPrefixBloomFilter.prefix_length' = 8",
+    )
+    .unwrap();
+    let table = file.descriptor();
+    assert_eq!(table.attribute("MAX_FILESIZE"), Some("10737418240"));
+    let configuration = &table.family("f").unwrap().configuration;
+    assert_eq!(configuration["RowPrefixBloomFilter.prefix_length"], "8");
+    assert_eq!(configuration.len(), 1);
 }
 
 #[test]

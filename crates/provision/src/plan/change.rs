@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
+use crate::attribute::shown;
+
 /// The kind of a [`Change`]. Its kebab-case name in JSON is the same in all versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -19,6 +21,10 @@ pub enum ChangeKind {
     DropFamily,
     /// Sets an attribute of a family.
     SetFamilyAttribute,
+    /// Adds a setting to a family's `CONFIGURATION`, or changes it.
+    SetFamilyConfiguration,
+    /// Removes a setting from a family's `CONFIGURATION`.
+    RemoveFamilyConfiguration,
     /// Changes the partition rule; the attributes of the rule are separate changes.
     SetRule,
     /// Attaches `MultiRowMutationEndpoint`.
@@ -40,7 +46,7 @@ pub struct Change {
     /// The family.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
-    /// The attribute, or the namespace.
+    /// The attribute, the setting of a family's `CONFIGURATION`, or the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The present value, or `None` if there is none.
@@ -52,6 +58,9 @@ pub struct Change {
     /// The attributes of a family that is added.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
+    /// The `CONFIGURATION` of a family that is added.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub configuration: BTreeMap<String, String>,
     /// The number of regions of a new table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<usize>,
@@ -69,7 +78,8 @@ pub struct Refusal {
     /// The position of the table's name in the file, as `FILE:LINE:COLUMN`; `None` without a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The name of the refusal: `boundary-inside-partition`, `namespace-missing` or `data-loss`.
+    /// The name of the refusal: `boundary-inside-partition`, `namespace-missing`, `data-loss` or, of a
+    /// [strict](crate::Plan::strict) plan, `not-in-file`.
     pub refused: &'static str,
     /// The region boundary that prevents the change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +116,7 @@ impl Change {
             from: None,
             to: None,
             attributes: BTreeMap::new(),
+            configuration: BTreeMap::new(),
             regions: None,
             loses: None,
         }
@@ -131,8 +142,13 @@ impl Change {
     #[must_use]
     pub fn sign(&self) -> char {
         match self.change {
-            ChangeKind::DropFamily | ChangeKind::RemoveAttribute => '-',
-            ChangeKind::SetFamilyAttribute | ChangeKind::SetRule | ChangeKind::SetAttribute
+            ChangeKind::DropFamily | ChangeKind::RemoveAttribute | ChangeKind::RemoveFamilyConfiguration => {
+                '-'
+            }
+            ChangeKind::SetFamilyAttribute
+            | ChangeKind::SetFamilyConfiguration
+            | ChangeKind::SetRule
+            | ChangeKind::SetAttribute
                 if self.from.is_some() =>
             {
                 '~'
@@ -143,10 +159,11 @@ impl Change {
 
     /// The text of a change from one value to another.
     fn becomes(&self) -> String {
-        let to = self.to.as_deref().unwrap_or_default();
+        let name = self.name.as_deref().unwrap_or_default();
+        let to = shown(name, self.to.as_deref().unwrap_or_default());
         match &self.from {
-            Some(from) => format!("{from} -> {to}"),
-            None => to.to_owned(),
+            Some(from) => format!("{} → {to}", shown(name, from)),
+            None => to.into_owned(),
         }
     }
 }
@@ -164,13 +181,22 @@ impl fmt::Display for Change {
             ChangeKind::AddFamily => {
                 write!(f, "family {family}")?;
                 let mut separator = ": ";
-                for (name, value) in &self.attributes {
-                    write!(f, "{separator}{name} {value}")?;
+                for (name, value) in self.attributes.iter().chain(&self.configuration) {
+                    write!(f, "{separator}{name} {}", shown(name, value))?;
                     separator = ", ";
                 }
             }
             ChangeKind::DropFamily => write!(f, "family {family}")?,
-            ChangeKind::SetFamilyAttribute => write!(f, "family {family}: {name} {}", self.becomes())?,
+            ChangeKind::SetFamilyAttribute | ChangeKind::SetFamilyConfiguration => {
+                write!(f, "family {family}: {name} {}", self.becomes())?;
+            }
+            ChangeKind::RemoveFamilyConfiguration => {
+                write!(
+                    f,
+                    "family {family}: {name} {}",
+                    self.from.as_deref().unwrap_or_default()
+                )?;
+            }
             ChangeKind::SetRule => write!(f, "a partition is: {}", self.becomes())?,
             ChangeKind::AttachEndpoint => f.write_str("MultiRowMutationEndpoint")?,
             ChangeKind::SetAttribute => write!(f, "{name} {}", self.becomes())?,

@@ -14,9 +14,13 @@ pub(super) fn difference(found: &TableDescriptor, wanted: &TableDescriptor) -> V
     changes.extend(attributes(found, wanted));
     for family in &wanted.families {
         match found.family(&family.name) {
-            Some(found) => changes.extend(family_attributes(wanted, found, family)),
+            Some(found) => {
+                changes.extend(family_attributes(wanted, found, family));
+                changes.extend(family_configuration(wanted, found, family));
+            }
             None => changes.push(Change {
                 attributes: shown(&family.attributes),
+                configuration: shown_configuration(family),
                 ..of_family(wanted, family, ChangeKind::AddFamily)
             }),
         }
@@ -83,6 +87,32 @@ fn family_attributes(
         .collect()
 }
 
+fn family_configuration(
+    table: &TableDescriptor,
+    found: &FamilyDescriptor,
+    wanted: &FamilyDescriptor,
+) -> Vec<Change> {
+    let (before, after) = (shown_configuration(found), shown_configuration(wanted));
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let names = after.keys().chain(gone);
+    names
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| Change {
+            name: Some(name.clone()),
+            from: before.get(name).cloned(),
+            to: after.get(name).cloned(),
+            ..of_family(
+                table,
+                wanted,
+                match after.contains_key(name) {
+                    true => ChangeKind::SetFamilyConfiguration,
+                    false => ChangeKind::RemoveFamilyConfiguration,
+                },
+            )
+        })
+        .collect()
+}
+
 /// Returns the names with different values, and both values.
 fn changed<'a>(
     of: Of,
@@ -98,12 +128,23 @@ fn changed<'a>(
 }
 
 fn shown(attributes: &BTreeMap<Bytes, Bytes>) -> BTreeMap<String, String> {
-    let shown = |bytes: &Bytes| match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => BytesBinary(bytes).to_string(),
-    };
     attributes
         .iter()
-        .map(|(name, value)| (shown(name), shown(value)))
+        .map(|(name, value)| (printable(name), printable(value)))
+        .collect()
+}
+
+/// Returns a text as it is, unless it could control a terminal.
+fn printable(text: &[u8]) -> String {
+    match std::str::from_utf8(text) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => BytesBinary(text).to_string(),
+    }
+}
+
+fn shown_configuration(family: &FamilyDescriptor) -> BTreeMap<String, String> {
+    let settings = family.configuration.iter();
+    settings
+        .map(|(name, value)| (printable(name.as_bytes()), printable(value.as_bytes())))
         .collect()
 }

@@ -93,14 +93,10 @@ fn described(table: &TableDescriptor, kind: TableKind, split_keys: &[Bytes]) -> 
     let (of_rule, changed): (Vec<_>, Vec<_>) = difference::difference(table, &wanted)
         .into_iter()
         .partition(|change| change.name.as_deref().is_some_and(is_of_rule));
-    let mut unstated = merge::left_alone(table, &file);
+    let left = merge::left_alone(table, &file).into_iter();
+    let mut unstated: Vec<_> = left.map(|setting| setting.what).collect();
     unstated.extend(changed.iter().map(|change| format!("{} {change}", change.sign())));
     unstated.extend(table.configuration.keys().cloned());
-    let of_families = table
-        .families
-        .iter()
-        .flat_map(|family| family.configuration.keys());
-    unstated.extend(of_families.cloned());
     if !unstated.is_empty() {
         return Err(Error::invalid(format!(
             "a table file can't state these settings: {}",

@@ -25,15 +25,15 @@ const HDFS_COPIES: u64 = 3;
 fn of_family(family: &str) -> String {
     let what = match family {
         TableDescriptor::RECORD_FAMILY => {
-            "the records of transactions; one that is sent again is applied again (record_family = true keeps it)"
+            "the records of transactions; a repeated transaction is applied twice (record_family = true keeps it)"
         }
         TableDescriptor::VERSION_FAMILY => {
             "the versions of partitions; updates of open clients fail (partition_version = true keeps it)"
         }
         TableDescriptor::LOCK_FAMILY => {
-            "the locks and latches in partitions; a lock that is held is free (lock_family = true keeps it)"
+            "the locks and latches in partitions; held locks become free (lock_family = true keeps it)"
         }
-        _ => "all that is in it (name it in the file to keep it)",
+        _ => "all of its cells (name it in the file to keep it)",
     };
     what.to_owned()
 }
@@ -82,7 +82,7 @@ fn of_rule(change: &Change, found: &TableDescriptor) -> Option<String> {
         .collect();
     (!kept.is_empty()).then(|| {
         format!(
-            "what {} has of transactions and locks is kept by the old prefixes and not found any more",
+            "the transactions and locks in {} are stored under the old prefixes and no longer found",
             kept.join(" and ")
         )
     })
@@ -93,8 +93,7 @@ fn of_attribute(change: &Change, found: &TableDescriptor, wanted: &TableDescript
     let has_rule = |table| PartitionRule::from_descriptor(table).is_ok();
     if (RULE_ATTRIBUTES.contains(&name) || name == "SPLIT_POLICY") && has_rule(found) && !has_rule(wanted) {
         return Some(
-            "the table has no partition rule any more; HBase may split partitions, and transactions are refused"
-                .to_owned(),
+            "without a partition rule HBase may split partitions, and transactions are refused".to_owned(),
         );
     }
     if let Some(from) = &change.from
@@ -103,12 +102,12 @@ fn of_attribute(change: &Change, found: &TableDescriptor, wanted: &TableDescript
         return match names_endpoint(name, from) {
             true if wanted.names_multi_row_mutation_endpoint() => None,
             true => Some("transactions on the table fail".to_owned()),
-            false => Some("the coprocessor no longer sees what is written and read".to_owned()),
+            false => Some("the coprocessor no longer sees reads and writes".to_owned()),
         };
     }
     if name == LockTableOptions::COMPANION {
         return Some(
-            "clients that have the table open lock by the old way, so that a lock may be held twice; end them first"
+            "clients that have the table open use the old layout, so that a lock may be held twice; stop them first"
                 .to_owned(),
         );
     }
@@ -124,16 +123,14 @@ fn of_attribute(change: &Change, found: &TableDescriptor, wanted: &TableDescript
             (None, Some(_)) => true,
             (Some(from), Some(to)) => to < from,
         };
-        return weaker
-            .then(|| "a crash loses what was written last, and transactions are refused".to_owned());
+        return weaker.then(|| "a crash loses the latest writes, and transactions are refused".to_owned());
     }
     if name == TableDescriptor::REPLAY_WINDOW && found.family(TableDescriptor::RECORD_FAMILY).is_some() {
         // The default is one day.
         let window = |text: &Option<String>| text.as_deref().map_or(Some(86_400), seconds);
         let shorter = window(&change.to).unwrap_or(0) < window(&change.from).unwrap_or(u64::MAX);
-        return shorter.then(|| {
-            "older transactions are not remembered; one that is sent again is applied again".to_owned()
-        });
+        return shorter
+            .then(|| "older transactions are forgotten; a repeated one is applied twice".to_owned());
     }
     None
 }

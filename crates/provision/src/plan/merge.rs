@@ -7,7 +7,8 @@ use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
 use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
 
 use crate::{
-    attribute::{Of, RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy, names_endpoint},
+    attribute::{Of, RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy, names_endpoint, shown},
+    command,
     file::TableFile,
 };
 
@@ -33,6 +34,7 @@ pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescript
         for (name, value) in &stated.attributes {
             set(&mut family.attributes, Of::Family, name, value);
         }
+        family.configuration.extend(stated.configuration.clone());
         wanted = wanted.with_family(family);
     }
     match file.endpoint {
@@ -62,19 +64,34 @@ fn set(attributes: &mut BTreeMap<Bytes, Bytes>, of: Of, name: &Bytes, value: &By
     }
 }
 
+/// A setting of a table that its file does not state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeftAlone {
+    /// The setting and its value.
+    pub(super) what: String,
+    /// The command that removes it, or sets HBase's default.
+    pub(super) removal: Option<String>,
+}
+
 /// Returns the settings of the table that differ from HBase's defaults and that the file does not
 /// state.
-pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<String> {
+pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<LeftAlone> {
     let mut left = Vec::new();
     for (name, value) in &found.attributes {
         let stated = match name == "SPLIT_POLICY" {
             true => !keeps_split_policy(found, file),
             false => file.stated.attributes.contains_key(name),
         };
-        let (shown, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
-        let endpoint = file.endpoint && names_endpoint(&shown, &value);
-        if !stated && !endpoint && !is_over(name, file) && !is_default(Of::Table, &shown, &value) {
-            left.push(format!("{shown} {value}"));
+        let (name_text, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
+        let endpoint = file.endpoint && names_endpoint(&name_text, &value);
+        if !stated && !endpoint && !is_over(name, file) && !is_default(Of::Table, &name_text, &value) {
+            left.push(LeftAlone {
+                what: format!("{name_text} {}", shown(&name_text, &value)),
+                removal: Some(command::alter(
+                    &found.name,
+                    &["--attribute", &format!("{name_text}=")],
+                )),
+            });
         }
     }
     for family in &found.families {
@@ -82,9 +99,24 @@ pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<Strin
             continue;
         };
         for (name, value) in &family.attributes {
-            let (shown, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
-            if !stated.attributes.contains_key(name) && !is_default(Of::Family, &shown, &value) {
-                left.push(format!("family {family}: {shown} {value}"));
+            let (name_text, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
+            if !stated.attributes.contains_key(name) && !is_default(Of::Family, &name_text, &value) {
+                left.push(LeftAlone {
+                    what: format!("family {family}: {name_text} {}", shown(&name_text, &value)),
+                    removal: Of::Family
+                        .default(&name_text)
+                        .map(|default| command::alter_family(&found.name, family, &name_text, default)),
+                });
+            }
+        }
+        for (name, value) in &family.configuration {
+            if !stated.configuration.contains_key(name) {
+                let (name, value) = (BytesBinary(name.as_bytes()), BytesBinary(value.as_bytes()));
+                let setting = format!("{family}:{name}=");
+                left.push(LeftAlone {
+                    what: format!("family {family}: {name} {value}"),
+                    removal: Some(command::alter(&found.name, &["--family-configuration", &setting])),
+                });
             }
         }
     }

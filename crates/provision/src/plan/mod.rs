@@ -36,6 +36,9 @@ use super::{
     file::{TableFile, TableKind},
 };
 
+/// The name of the note on settings that the file does not state.
+const LEFT_ALONE: &str = "left-alone";
+
 /// The changes that give a table the wanted form. Reading a plan changes nothing;
 /// [`apply`](Self::apply) applies the changes.
 ///
@@ -72,6 +75,7 @@ pub struct Plan {
     refusals: Vec<Refusal>,
     notes: Vec<PlanNote>,
     allowed_losses: BTreeSet<String>,
+    is_strict: bool,
     signature: Option<String>,
 }
 
@@ -176,6 +180,9 @@ impl Plan {
             );
             return Err(Error::new(ErrorKind::Conflict, what).with_hint("plan again"));
         }
+        if self.is_strict {
+            now = now.strict();
+        }
         now.allowed_losses = std::mem::take(&mut self.allowed_losses);
         now.signature = self.signature.take();
         *self = now;
@@ -191,6 +198,7 @@ impl Plan {
             refusals: Vec::new(),
             notes: Vec::new(),
             allowed_losses: BTreeSet::new(),
+            is_strict: false,
             signature: None,
         };
         match &plan.found {
@@ -234,6 +242,7 @@ impl Plan {
             found: Some(found),
             changes,
             allowed_losses: BTreeSet::new(),
+            is_strict: false,
             signature: None,
         }
     }
@@ -252,6 +261,23 @@ impl Plan {
     #[must_use]
     pub fn allow_data_loss(mut self, loss: impl Into<String>) -> Self {
         self.allowed_losses.insert(loss.into());
+        self
+    }
+
+    /// Refuses the plan if the table has settings that the file does not state: attributes of the table or of its
+    /// families, or a family's `CONFIGURATION`, whose values are not HBase's defaults. Without this they are a
+    /// note. Region boundaries and other tables are not compared.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.is_strict = true;
+        if let (Goal::File(file), Some(found)) = (&self.goal, &self.found) {
+            let left = merge::left_alone(&found.descriptor, file);
+            let refused = left
+                .iter()
+                .map(|setting| refusal::not_in_file(file.name(), setting));
+            self.refusals.extend(refused);
+            self.notes.retain(|note| note.note != LEFT_ALONE);
+        }
         self
     }
 
@@ -396,10 +422,9 @@ fn notes_of(file: &TableFile, found: &Found) -> Vec<PlanNote> {
     let mut notes: Vec<_> = note_of_state(file.name(), found.state).into_iter().collect();
     let left = merge::left_alone(&found.descriptor, file);
     if !left.is_empty() {
-        notes.push(note(
-            "left-alone",
-            format!("not in the file, left alone: {}", left.join(", ")),
-        ));
+        let left: Vec<_> = left.into_iter().map(|setting| setting.what).collect();
+        let what = format!("not in the file, left alone: {}", left.join(", "));
+        notes.push(note(LEFT_ALONE, what));
     }
     let boundaries: BTreeSet<&Bytes> = found
         .regions
@@ -413,7 +438,8 @@ fn notes_of(file: &TableFile, found: &Found) -> Vec<PlanNote> {
         .collect();
     if let Some(first) = missing.first() {
         let what = format!(
-            "{} of the file's {} split keys begin no region, {} first; the regions of a table that exists stay as they are",
+            "{} of the file's {} split keys are not region boundaries, the first is {}; the regions of an existing table stay \
+             as they are",
             missing.len(),
             file.split_keys.len(),
             BytesBinary(first)
@@ -429,7 +455,7 @@ fn note_of_state(table: &TableName, state: TableState) -> Option<PlanNote> {
         table: table.to_string(),
         note: "table-disabled",
         what: format!(
-            "the table is {state}: changes take effect when it is enabled, and nothing can be proven before"
+            "the table is {state}: changes take effect when it is enabled, and can't be verified before"
         ),
     })
 }
@@ -441,7 +467,7 @@ fn note_of_buckets(cuts: Vec<Refusal>) -> Option<PlanNote> {
         table: first.table.clone(),
         note: "boundary-inside-bucket",
         what: format!(
-            "{} region boundaries lie inside a bucket, {} first; an audit of the table finds those that cut a lock",
+            "{} region boundaries are inside a bucket, the first is {}; an audit of the table finds those that split a lock",
             cuts.len(),
             first.boundary.as_deref().unwrap_or_default()
         ),

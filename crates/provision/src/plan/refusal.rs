@@ -3,7 +3,10 @@
 use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableName, TableRegion};
 use hbase_txn::{ClientErrorKind, Error};
 
-use super::change::{Change, Refusal};
+use super::{
+    change::{Change, Refusal},
+    merge::LeftAlone,
+};
 use crate::{audit::cut_text, command};
 
 /// Returns a refusal for each region boundary that splits a partition of the rule.
@@ -24,11 +27,11 @@ pub(super) fn boundaries(
                 table: table.name.to_string(),
                 file: None,
                 refused: "boundary-inside-partition",
-                what: format!("{}: a partition is to be {rule}", cut_text(boundary, &partition)),
+                what: format!("{} if a partition is {rule}", cut_text(boundary, &partition)),
                 boundary: Some(BytesBinary(boundary).to_string()),
                 partition: Some(BytesBinary(partition.prefix()).to_string()),
                 fix: format!(
-                    "take a rule that fits, or look at what {} --plan would merge",
+                    "choose another rule, or see which regions {} --plan would merge",
                     command::repair_by(&table.name, rule)
                 ),
             })
@@ -44,9 +47,10 @@ pub(super) fn namespace_missing(table: &TableName) -> Refusal {
         refused: "namespace-missing",
         boundary: None,
         partition: None,
-        what: format!("there is no namespace {namespace}"),
+        what: format!("namespace {namespace} does not exist"),
         fix: format!(
-            "say create_namespace = true in the file, or make it in HBase's shell: create_namespace '{namespace}'"
+            "set create_namespace = true in the file, or run {}",
+            command::create_namespace(namespace)
         ),
     }
 }
@@ -60,7 +64,23 @@ pub(super) fn data_loss(change: &Change, loss: &str) -> Refusal {
         boundary: None,
         partition: None,
         what: format!("{} {change}", change.sign()),
-        fix: format!("it is done only with {}", command::allow_data_loss(loss)),
+        fix: format!("pass {}", command::allow_data_loss(loss)),
+    }
+}
+
+/// The refusal of a strict plan for a setting that the file does not state.
+pub(super) fn not_in_file(table: &TableName, setting: &LeftAlone) -> Refusal {
+    Refusal {
+        table: table.to_string(),
+        file: None,
+        refused: "not-in-file",
+        boundary: None,
+        partition: None,
+        what: format!("not in the file: {}", setting.what),
+        fix: match &setting.removal {
+            Some(removal) => format!("add it there, or remove it: {removal}"),
+            None => "add it there".to_owned(),
+        },
     }
 }
 
@@ -75,6 +95,10 @@ pub(crate) fn error(table: &TableName, refusals: &[Refusal]) -> Option<Error> {
         "namespace-missing" => (
             ClientErrorKind::NamespaceNotFound,
             "create the namespace, or have the file create it: create_namespace = true",
+        ),
+        "not-in-file" => (
+            ClientErrorKind::InvalidInput,
+            "add the settings to the file, or plan without Plan::strict",
         ),
         _ => (
             ClientErrorKind::InvalidInput,

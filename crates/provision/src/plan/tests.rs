@@ -152,6 +152,98 @@ fn a_weaker_durability_loses_what_a_crash_takes(
 }
 
 #[test]
+fn configuration_of_a_family_is_stated_and_kept() {
+    let text = "table = 'orders'\npartition.prefix_length = 3\n\
+                family = [{name = 'f', configuration = {a = 1, b = 2}}]";
+    let file = TableFile::parse("t.toml", text).unwrap();
+    let of = |settings: &[(&str, &str)]| {
+        let family = settings
+            .iter()
+            .fold(FamilyDescriptor::new("f"), |family, (key, value)| {
+                family.with_configuration(*key, *value)
+            });
+        file.descriptor().with_family(family)
+    };
+    let now = found(of(&[("a", "1"), ("b", "3"), ("c", "4")]), &[""]);
+    let plan = Plan::to_file(&file, Some(now.clone()), true);
+    assert_eq!(changes(&plan), ["~ family f: b 3 → 2"]);
+    assert_eq!(plan.notes()[0].what, "not in the file, left alone: family f: c 4");
+    assert_eq!(plan.wanted, of(&[("a", "1"), ("b", "2"), ("c", "4")]));
+    // A descriptor is complete.
+    let plan = Plan::to_descriptor(&of(&[("a", "1")]), now.clone());
+    assert_eq!(changes(&plan), ["- family f: b 3", "- family f: c 4"]);
+    let without = TableDescriptor::from(file.name().clone());
+    let plan = Plan::to_descriptor(&file.descriptor(), found(without, &[""]));
+    assert!(
+        changes(&plan).contains(&"+ family f: a 1, b 2".to_owned()),
+        "{:?}",
+        changes(&plan)
+    );
+}
+
+#[test]
+fn a_strict_plan_refuses_what_is_not_in_the_file() {
+    let file = file("");
+    let family = FamilyDescriptor::new("f")
+        .with_attribute("IN_MEMORY", "true")
+        .with_attribute("VERSIONS", "1")
+        .with_attribute("own", "1")
+        .with_configuration("a", "1");
+    let table = file
+        .descriptor()
+        .with_family(family)
+        .with_attribute("owner", "me");
+    let plan = Plan::to_file(&file, Some(found(table, &[""])), true);
+    assert_eq!((plan.refusals(), plan.notes().len()), (vec![], 1));
+    let plan = plan.strict();
+    let refusals = plan.refusals();
+    let refused: Vec<_> = refusals
+        .iter()
+        .map(|refusal| (refusal.what.as_str(), refusal.fix.as_str()))
+        .collect();
+    assert_eq!(
+        refused,
+        [
+            (
+                "not in the file: owner me",
+                "add it there, or remove it: hbase-txn table alter orders --attribute 'owner='"
+            ),
+            (
+                "not in the file: family f: IN_MEMORY true",
+                "add it there, or remove it: hbase-txn table alter orders --family-attribute 'f:IN_MEMORY=false'"
+            ),
+            ("not in the file: family f: own 1", "add it there"),
+            (
+                "not in the file: family f: a 1",
+                "add it there, or remove it: hbase-txn table alter orders --family-configuration 'f:a='"
+            ),
+        ]
+    );
+    assert!(refusals.iter().all(|refusal| refusal.refused == "not-in-file"));
+    assert_eq!((plan.changes(), plan.notes()), (&[][..], &[][..]));
+    let fine = Plan::to_file(&file, Some(found(file.descriptor(), &[""])), true).strict();
+    assert_eq!(fine.refusals(), []);
+}
+
+#[test]
+fn lifetimes_are_shown_with_their_units() {
+    let text = "table = 'orders'\npartition.prefix_length = 3\nfamily = [{name = 'f', ttl = '90d'}]";
+    let file = TableFile::parse("t.toml", text).unwrap();
+    let family = FamilyDescriptor::new("f").with_attribute("TTL", "2147483647");
+    let plan = Plan::to_file(
+        &file,
+        Some(found(file.descriptor().with_family(family), &[""])),
+        true,
+    );
+    assert_eq!(
+        changes(&plan),
+        ["~ family f: TTL forever → 90d (loses data: older cells vanish)"]
+    );
+    // Programs get the numbers.
+    assert_eq!(plan.changes()[0].to.as_deref(), Some("7776000"));
+}
+
+#[test]
 fn companions_change_under_running_clients_only_with_a_refusal() {
     let options = LockTableOptions::new("l").unwrap().without_java_clients();
     let file = TableFile::parse("t.toml", "table = 'l'\nkind = 'locks'\nregions = 1").unwrap();

@@ -18,14 +18,17 @@ use crate::{
 
 /// Create and change tables as table files describe them
 ///
-/// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then prints the
-/// changes of each table, and creates it, or changes it, for which HBase reopens their regions, all at once unless
-/// `hbase.reopen.table.regions.progressive.batch.size.max` is set; reads them back; and queries the
-/// endpoint of each region. Prints each step. After an interruption, run it again for the remaining
-/// steps; it reports if nothing is left.
+/// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then, table by
+/// table, prints the changes, creates or changes the table, reads it back, and queries the endpoint of
+/// each region. Prints each step. After an interruption, run it again for the remaining steps; it
+/// reports if nothing is left.
 ///
-/// Each step may take --timeout, and 100 ms for each region that it opens or reopens. Exit status: 0 all tables are as planned and verified, 1 a change is refused or failed, or can't be
-/// verified because the table is disabled, 2 a file is not a table file.
+/// A change reopens the regions of its table, all at once unless the master has
+/// `hbase.reopen.table.regions.progressive.batch.size.max`. Each step may take --timeout, and 100 ms for
+/// each region that it opens or reopens.
+///
+/// Exit status: 0 all tables are as planned and verified, 3 a change is refused and nothing was done, 1 a
+/// change failed, or can't be verified because the table is disabled, 2 a file is not a table file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
 pub(crate) struct Apply {
@@ -73,10 +76,10 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
         .map(|refusal| refusal.to_string())
         .collect();
     if !refused.is_empty() {
-        return Err(Failure::Refused(format!(
-            "nothing was done: {}",
-            refused.join("\nhbase-txn: nothing was done: ")
-        )));
+        for refusal in refused {
+            Failure::Refused(format!("nothing was done: {refusal}")).report();
+        }
+        return Ok(Exit::NotMet);
     }
     let mut exit = Exit::Done;
     let mut plans = plans.into_iter();
@@ -96,7 +99,7 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
                 exit = exit.or_graver(failure.report());
                 let others: Vec<_> = plans.map(|plan| plan.table().to_string()).collect();
                 if !others.is_empty() {
-                    output::complain(&format!("hbase-txn: not begun: {}", others.join(", ")));
+                    output::complain(&format!("hbase-txn: not started: {}", others.join(", ")));
                 }
                 break;
             }
@@ -109,13 +112,13 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
 fn print_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
     if applied.changed && !applied.exclusive {
         output::complain(&format!(
-            "hbase-txn: {table}: a change of another process at the same time may be lost: the user has neither ADMIN nor \
-             CREATE on the namespace, which the lock on changes needs"
+            "hbase-txn: {table}: a concurrent change of another process may be lost: the lock on changes needs ADMIN or \
+             CREATE on the namespace, and the user has neither"
         ));
     }
     if applied.disabled {
         output::complain(&format!(
-            "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
+            "hbase-txn: {table}: the table is as planned but disabled, so it can't be verified; enable it with \
              hbase-txn table enable {table}, and apply again"
         ));
         return Ok(Exit::Failed);

@@ -53,12 +53,17 @@ fn text(plan: &Plan) -> String {
     }
     // Each loss is shown with its change.
     if let Some(first) = losses.first() {
-        let changes = output::counted(losses.len(), "change");
         let place = first.file.as_ref().map(|file| format!("{file}: "));
         let place = place.unwrap_or_default();
+        let changes = output::counted(losses.len(), "change");
+        let options = losses.iter().map(|loss| loss.fix.trim_start_matches("pass "));
+        let options: Vec<_> = options.collect();
         lines.push(painted(
             '!',
-            &format!("refused: {place}data is lost by {changes}; {}", first.fix),
+            &format!(
+                "refused: {place}would lose data ({changes}); pass {}",
+                options.join(" ")
+            ),
         ));
     }
     for note in plan.notes() {

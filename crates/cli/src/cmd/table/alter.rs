@@ -18,8 +18,9 @@ use crate::{
 /// HBase reopens all regions of the table at once, unless its master has
 /// `hbase.reopen.table.regions.progressive.batch.size.max` (2.6 and later): calls to a region wait until
 /// it is open again. A rule that contradicts region boundaries is refused; a change that loses data is
-/// refused unless --allow-data-loss names it. Other processes of hbase-txn that change the table wait; their
-/// changes are kept. In JSON each change is an object, as printed by `provision apply`.
+/// refused unless --allow-data-loss names it; the exit status is 3 then. Other processes of hbase-txn that
+/// change the table wait; their changes are kept. In JSON each change is an object, as printed by
+/// `provision apply`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
 pub(crate) struct Alter {
@@ -54,6 +55,9 @@ pub(crate) struct Alter {
     /// Set an attribute of a family; may be repeated
     #[arg(long, value_name = "F:KEY=VALUE", value_parser = values::cell)]
     family_attribute: Vec<values::CellValue>,
+    /// Add a setting to a family's CONFIGURATION, or, without a value, remove it; may be repeated
+    #[arg(long, value_name = "F:KEY=VALUE", value_parser = family_setting)]
+    family_configuration: Vec<(Bytes, String, String)>,
     /// Also make this change, which loses data, as its refusal names it: TABLE:FAMILY:ATTRIBUTE for a
     /// lowered setting; may be repeated
     #[arg(long, value_name = "LOSS")]
@@ -68,7 +72,7 @@ impl Alter {
         let alteration = self.alteration()?;
         if alteration.is_empty() {
             return Err(Failure::Unparsable(
-                "nothing to change: name an option".to_owned(),
+                "nothing to change: specify an option".to_owned(),
             ));
         }
         let connection = global.connect().await?;
@@ -112,6 +116,12 @@ impl Alter {
             let column = setting.column.clone();
             alteration = alteration.family_attribute(column.family, column.qualifier, setting.value.clone());
         }
+        for (family, key, value) in &self.family_configuration {
+            alteration = match value.is_empty() {
+                true => alteration.without_family_configuration(family.clone(), key),
+                false => alteration.family_configuration(family.clone(), key, value),
+            };
+        }
         Ok(alteration)
     }
 }
@@ -124,4 +134,13 @@ fn setting(text: &str) -> Result<(Bytes, Bytes), String> {
         .ok_or("an attribute is written KEY=VALUE")?;
     let read = |text: &str| values::bytes(text).map_err(|error| error.to_string());
     Ok((read(key)?, read(value)?))
+}
+
+/// Parses `F:KEY=VALUE`.
+fn family_setting(text: &str) -> Result<(Bytes, String, String), String> {
+    let refusal = || "a setting of a family is written F:KEY=VALUE".to_owned();
+    let (family, setting) = text.split_once(':').ok_or_else(refusal)?;
+    let (key, value) = values::setting(setting).map_err(|_| refusal())?;
+    let family = values::bytes(family).map_err(|error| error.to_string())?;
+    Ok((family, key, value))
 }

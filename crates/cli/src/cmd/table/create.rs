@@ -1,5 +1,7 @@
 //! `hbase-txn table create`.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use hbase_txn::{
@@ -8,7 +10,10 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
-use super::rule::{Rule, RuleObject};
+use super::{
+    rule::{Rule, RuleObject},
+    split_keys,
+};
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -37,6 +42,9 @@ pub(crate) struct Create {
     /// First row of a region; may be repeated
     #[arg(long, value_name = "KEY", value_parser = values::bytes)]
     split: Vec<Bytes>,
+    /// File with the first rows of regions, one a line, in the notation of HBase's shell
+    #[arg(long, value_name = "FILE", conflicts_with = "split")]
+    splits_file: Option<PathBuf>,
     /// Omit the family _txn; transactions with an id are then not possible
     #[arg(long)]
     no_record_family: bool,
@@ -64,19 +72,23 @@ struct Created {
 impl Create {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let rule = self.rule()?;
-        self.check_splits(&rule)?;
+        let splits = match &self.splits_file {
+            Some(file) => split_keys::read(file, &rule)?,
+            None => self.splits(&rule)?,
+        };
         let descriptor = self.descriptor(&rule)?;
         let connection = global.connect().await?;
-        connection.admin().create_table(&descriptor, &self.split).await?;
+        let regions = splits.len() + 1;
+        let admin = connection.admin().with_time_for_regions(regions);
+        admin.create_table(&descriptor, &splits).await?;
         let table = PartitionedTable::open(&connection, self.name)
             .await
             .map_err(|error| {
                 Failure::Refused(format!(
-                    "the table is made, but transactions are not possible on it: {}",
+                    "the table is created, but transactions are not possible on it: {}",
                     Failure::from(error)
                 ))
             })?;
-        let regions = self.split.len() + 1;
         let families: Vec<String> = descriptor.families.iter().map(ToString::to_string).collect();
         match global.output {
             Format::Table => output::line(&format!(
@@ -99,18 +111,18 @@ impl Create {
     fn rule(&self) -> Result<PartitionRule, Failure> {
         let stated = self.rule.stated()?;
         stated.ok_or_else(|| {
-            let what = "name a rule by which rows are in one partition: --prefix-length N or --delimiter D";
+            let what = "specify a partition rule: --prefix-length N or --delimiter D";
             Failure::Unparsable(what.to_owned())
         })
     }
 
-    /// Refuses boundaries that split a partition.
-    fn check_splits(&self, rule: &PartitionRule) -> Result<(), Failure> {
+    /// Returns the split keys of the command line. Refuses those that split a partition.
+    fn splits(&self, rule: &PartitionRule) -> Result<Vec<Bytes>, Failure> {
         for key in &self.split {
             rule.check_boundary(key)
                 .map_err(|error| Failure::Refused(error.to_string()))?;
         }
-        Ok(())
+        Ok(self.split.clone())
     }
 
     fn descriptor(&self, rule: &PartitionRule) -> Result<TableDescriptor, Failure> {
@@ -121,7 +133,7 @@ impl Create {
             let reserved = TableDescriptor::RESERVED_FAMILIES;
             if let Some((name, what)) = reserved.iter().find(|(name, _)| family == *name) {
                 let added = match *name {
-                    TableDescriptor::RECORD_FAMILY => "it is added by itself",
+                    TableDescriptor::RECORD_FAMILY => "it is added unless --no-record-family is given",
                     TableDescriptor::VERSION_FAMILY => "--partition-version adds it",
                     _ => "--lock-family adds it",
                 };
@@ -131,7 +143,7 @@ impl Create {
             }
             if descriptor.family(family).is_some() {
                 return Err(Failure::Refused(format!(
-                    "family {} is given twice; leave one of the two out",
+                    "family {} is given twice; remove one of the two",
                     BytesBinary(family)
                 )));
             }
@@ -184,7 +196,7 @@ mod tests {
     ) {
         let create = create(options);
         let rule = create.rule().unwrap();
-        let refusal = create.check_splits(&rule).unwrap_err().to_string();
+        let refusal = create.splits(&rule).unwrap_err().to_string();
         assert!(refusal.contains(what) && refusal.contains(fix), "{refusal}");
     }
 
@@ -193,7 +205,7 @@ mod tests {
     #[case(&["--delimiter", "/", "--split", "c42/", "--split", "c5"])]
     fn a_split_key_between_partitions_is_taken(#[case] options: &[&str]) {
         let create = create(options);
-        create.check_splits(&create.rule().unwrap()).unwrap();
+        assert_eq!(create.splits(&create.rule().unwrap()).unwrap(), create.split);
     }
 
     #[test]

@@ -38,6 +38,7 @@ struct TableObject<'a> {
 struct FamilyObject<'a> {
     family: Shown<'a>,
     attributes: BTreeMap<String, String>,
+    configuration: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +80,7 @@ fn object<'a>(
             .map(|family| FamilyObject {
                 family: Shown(&family.name),
                 attributes: attributes(&family.attributes),
+                configuration: configuration(family),
             })
             .collect(),
         attributes: attributes(&descriptor.attributes),
@@ -105,11 +107,15 @@ fn page(descriptor: &TableDescriptor, state: TableState, regions: &[TableRegion]
     let families = output::table(
         ["family", "attributes"],
         descriptor.families.iter().map(|family: &FamilyDescriptor| {
-            let attributes: Vec<String> = attributes(&family.attributes)
-                .into_iter()
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect();
-            [family.to_string(), attributes.join(" ")]
+            let listed = |settings: &BTreeMap<String, String>, separator| {
+                let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
+                settings.collect::<Vec<_>>().join(separator)
+            };
+            let mut settings = listed(&attributes(&family.attributes), " ");
+            if !family.configuration.is_empty() {
+                settings += &format!(" CONFIGURATION={{{}}}", listed(&configuration(family), ", "));
+            }
+            [family.to_string(), settings]
         }),
     );
     let attributes = output::table(
@@ -142,4 +148,10 @@ fn attributes(attributes: &BTreeMap<Bytes, Bytes>) -> BTreeMap<String, String> {
         .iter()
         .map(|(key, value)| (text(key), text(value)))
         .collect()
+}
+
+fn configuration(family: &FamilyDescriptor) -> BTreeMap<String, String> {
+    let text = |text: &String| BytesBinary(text.as_bytes()).to_string();
+    let settings = family.configuration.iter();
+    settings.map(|(key, value)| (text(key), text(value))).collect()
 }

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `create` | creates a table and verifies it |
+//! | `split_keys` | reads the split keys of a new table from a file |
 //! | `clone_schema` | creates a table like another one |
 //! | `alter` | changes single settings of a table |
 //! | `check` | prints the findings of an audit |
@@ -33,6 +34,7 @@ pub(in crate::cmd) mod regions_at_once;
 mod repair;
 mod rule;
 mod skew;
+mod split_keys;
 
 use clap::{Args, Subcommand};
 use hbase_provision::reopen_table;

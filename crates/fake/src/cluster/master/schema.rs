@@ -64,6 +64,7 @@ impl World {
             }
         }
         check_split_policy(&schema)?;
+        check_bloom_filters(&schema)?;
         Region::new(&schema, Bytes::new(), Bytes::new(), RowOrder::Bytes, release)?;
         Ok(schema)
     }
@@ -80,6 +81,22 @@ fn set(attributes: &mut Vec<pb::BytesBytesPair>, name: &str, value: &str) {
             second: Bytes::copy_from_slice(value.as_bytes()),
         });
     }
+}
+
+/// `TableDescriptorChecker.checkBloomFilterType`.
+fn check_bloom_filters(schema: &pb::TableSchema) -> Result<()> {
+    for family in &schema.column_families {
+        let mut attributes = family.attributes.iter();
+        let by_prefix =
+            attributes.any(|pair| pair.first == "BLOOMFILTER" && pair.second == "ROWPREFIX_FIXED_LENGTH");
+        let mut settings = family.configuration.iter();
+        let length = settings.find(|setting| setting.name == "RowPrefixBloomFilter.prefix_length");
+        let length = length.and_then(|length| length.value.parse::<i32>().ok());
+        if by_prefix && length.is_none_or(|length| length < 1) {
+            return Err(Exception::do_not_retry("Failed to get bloom filter param"));
+        }
+    }
+    Ok(())
 }
 
 fn check_split_policy(schema: &pb::TableSchema) -> Result<()> {

@@ -57,6 +57,26 @@ name = 'o\x27f'
 }
 
 #[test]
+fn configuration_of_a_family_is_written_and_read_back() {
+    let family = FamilyDescriptor::new("f")
+        .with_attribute("BLOOMFILTER", "ROWPREFIX_FIXED_LENGTH")
+        .with_configuration("RowPrefixBloomFilter.prefix_length", "8")
+        .with_configuration("hbase.x", "a \"b\"");
+    let table = TableDescriptor::new("orders")
+        .unwrap()
+        .with_family(family.clone());
+    let table = table.with_partition_rule(&PartitionRule::prefix_length(3).unwrap());
+    let text = contents(&table, TableKind::Transactions, &[]).unwrap();
+    assert!(
+        text.ends_with(
+            "\n[family.configuration]\n\"RowPrefixBloomFilter.prefix_length\" = \"8\"\n\"hbase.x\" = \"a \\\"b\\\"\"\n"
+        ),
+        "{text}"
+    );
+    assert_eq!(parse(&text).unwrap().descriptor().family("f"), Some(&family));
+}
+
+#[test]
 fn values_of_another_form_are_refused() {
     for (name, value, why) in [
         ("VERSIONS", "many", "versions is text"),
