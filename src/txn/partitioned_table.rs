@@ -17,6 +17,7 @@ use super::{
     open::OpenOptions,
     plan::RESERVED_ROW,
     record::TransactionId,
+    reserved_rows::of_lone_row,
     settle::{Claim, Recorded, Settled},
     snapshot::{self, Snapshot, SnapshotOptions},
     terms::Terms,
@@ -452,9 +453,7 @@ impl PartitionedTable {
             let reserved = [&[kind], id.as_bytes()].concat();
             match partition.reserved_row(&reserved) {
                 Some(row) => Ok(row),
-                None if partition.is_lone_row() => Err(Error::invalid(format!(
-                    "{partition} can't have a {thing}, which is a row itself and may be parted from it"
-                ))),
+                None if partition.is_lone_row() => Err(of_lone_row(&partition, &format!("a {thing}"))),
                 None => Err(Error::invalid(format!(
                     "a {thing}'s id of {} bytes, which is too long for a row key behind the prefix",
                     id.len()

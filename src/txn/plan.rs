@@ -293,11 +293,9 @@ fn check_families<'a>(mut families: impl Iterator<Item = &'a Bytes>, terms: &Ter
     let Some(family) = families.find(wrong) else {
         return Ok(());
     };
-    if TableDescriptor::reserves_family(family) {
-        return Err(Error::invalid(format!(
-            "family {} is reserved for the records of transactions",
-            BytesBinary(family)
-        )));
+    let mut reserved = TableDescriptor::RESERVED_FAMILIES.iter();
+    if let Some((name, what)) = reserved.find(|(name, _)| family == *name) {
+        return Err(Error::invalid(format!("family {name} is reserved for {what}")));
     }
     let mut known: Vec<_> = terms
         .user_families()

@@ -1,7 +1,7 @@
 //! The rows that this layer keeps in a partition. No I/O.
 
 use bytes::Bytes;
-use hbase_client::Partition;
+use hbase_client::{BytesBinary, Partition};
 
 use crate::error::{Error, Result};
 
@@ -14,6 +14,15 @@ pub(super) const DELETIONS: &[u8] = b"deletions";
 /// The rows of the test of a `Multi`, of equal length.
 pub(super) const TRIALS: [&[u8]; 2] = [b"trial-1", b"trial-2"];
 
+/// The error for what a partition of a single row can't have: only rows behind a whole prefix are sure to stay in
+/// its region.
+pub(super) fn of_lone_row(partition: &Partition, what: &str) -> Error {
+    Error::invalid(format!(
+        "row {} is shorter than the prefix, or has no delimiter; a single row can't have {what}",
+        BytesBinary(partition.prefix())
+    ))
+}
+
 /// Returns the reserved row of this name in a partition.
 ///
 /// # Errors
@@ -25,9 +34,7 @@ pub(super) fn reserved_row(partition: &Partition, name: &[u8], what: &str) -> Re
     partition
         .reserved_row(name)
         .ok_or_else(|| match partition.is_lone_row() {
-            true => Error::invalid(format!(
-                "{partition} can't have {what}, which is a row itself and may be parted from it"
-            )),
+            true => of_lone_row(partition, what),
             false => Error::invalid(format!(
                 "a partition whose prefix has {} bytes can't have {what}: its row key would be too long",
                 partition.prefix().len()

@@ -33,7 +33,7 @@ async fn reopen(connection: &Connection, table: &TableName, lock: &TableLock) ->
     let state = admin.state(table).await?;
     if state != TableState::Enabled {
         let error = Error::new(ClientErrorKind::TableDisabled, format!("the table is {state}"));
-        return Err(error.with_hint("enable it, which opens its regions"));
+        return Err(error.with_hint("enable it: that opens its regions"));
     }
     let regions = admin.regions(table).await?.len();
     lock.check().await?;

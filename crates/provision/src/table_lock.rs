@@ -27,10 +27,10 @@ impl TableLock {
             Ok(lock) => Ok(Self { lock: Some(lock) }),
             Err(error) if error.kind() == ClientErrorKind::AccessDenied => Ok(Self { lock: None }),
             Err(error) => {
-                let what = "the lock on its changes was not acquired";
+                let what = "the lock on changes of the table was not acquired";
                 let outer = Error::new(error.kind(), what)
                     .with_retryable(error.is_retryable())
-                    .with_hint("if another process changes the table, wait for its end; the lock of a process that was killed expires");
+                    .with_hint("another process is changing the table");
                 Err(outer.with_source(error))
             }
         }

@@ -35,7 +35,9 @@ fn check(mutations: impl IntoIterator<Item = Mutation>) -> Result<Durability> {
 #[rstest]
 #[case::unknown_family(vec![put("xxx").cell("h", "q", "v").into()], "no family h; it has f, g")]
 #[case::unknown_family_of_a_delete(vec![Delete::new("xxx").family("h").into()], "no family h")]
-#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "reserved for the records of transactions")]
+#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "family _txn is reserved for the records of transactions")]
+#[case::lock_family(vec![put("xxx").cell("_lock", "q", "v").into()], "family _lock is reserved for locks in partitions")]
+#[case::version_family(vec![put("xxx").cell("_version", "q", "v").into()], "family _version is reserved for the versions of partitions")]
 #[case::visibility(vec![put("xxx").attribute("VISIBILITY", "secret").into()], "visibility labels")]
 #[case::empty_row_is_its_own_partition(vec![put("").into()], "empty row key")]
 #[case::skip_wal_beside_default(

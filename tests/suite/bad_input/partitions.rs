@@ -125,7 +125,7 @@ fn length_of_words(name: TableName) -> TableDescriptor {
 }
 
 #[rstest]
-#[case::none(with_endpoint, &["neither a split restriction nor a prefix split policy", "with a rule"])]
+#[case::none(with_endpoint, &["the table has no partition rule", "with a rule"])]
 #[case::misspelt_type(misspelt_type, &["\"KeyPrefx\", which HBase takes for None", "with a rule"])]
 #[case::misspelt_length(length_under_another_name, &["prefix_length is not set", "with a rule"])]
 #[case::length_of_words(length_of_words, &["\"three\", which is no prefix length", "with a rule"])]

@@ -110,7 +110,7 @@ async fn repair_waits_for_the_lock_on_changes() {
         says(
             &error,
             &[
-                "lock on its changes was not acquired",
+                "the lock on changes of the table was not acquired",
                 "another process",
                 table.name.qualifier(),
             ],

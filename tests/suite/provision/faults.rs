@@ -114,17 +114,17 @@ impl ApplyWatcher for GoesAway {
 }
 
 #[rstest]
-#[case::made(false, "create-table", "created with 2 regions; then it failed")]
+#[case::made(false, "create-table", "created with 2 regions; the next step failed")]
 #[case::read_back(
     false,
     "read-back",
-    "created with 2 regions, read back, as planned; then it failed"
+    "created with 2 regions, read back, as planned; the next step failed"
 )]
-#[case::modified(true, "modify-table", "changed, 2 regions reopened; then it failed")]
+#[case::modified(true, "modify-table", "changed, 2 regions reopened; the next step failed")]
 #[case::modified_and_read_back(
     true,
     "read-back",
-    "changed, 2 regions reopened, read back, as planned; then it failed"
+    "changed, 2 regions reopened, read back, as planned; the next step failed"
 )]
 #[tokio::test]
 async fn outage_in_an_apply_names_the_done_steps_and_can_be_resumed(

@@ -121,9 +121,7 @@ impl PartitionRule {
                     length_attribute(table, &[LENGTH_POLICY_LENGTH, LENGTH_POLICY_OLD_LENGTH])
                 }
                 Some(DELIMITER_POLICY) => delimiter_attribute(table, DELIMITER_POLICY_DELIMITER),
-                _ => Err(no_rule(
-                    "the table has neither a split restriction nor a prefix split policy".into(),
-                )),
+                _ => Err(no_rule("the table has no partition rule".into())),
             },
             Some(other) => Err(no_rule(format!(
                 "{RESTRICTION_TYPE} is {other:?}, which HBase takes for None; it is KeyPrefix or DelimitedKeyPrefix"
@@ -131,7 +129,7 @@ impl PartitionRule {
         };
         rule.map_err(|error| {
             error.at_table(&table.name).with_hint(
-                "create another table with a rule; or, if the rows of this one follow a prefix rule already, set it",
+                "create a table with a rule, or, if the rows of this one have prefixes, set a rule",
             )
         })
     }

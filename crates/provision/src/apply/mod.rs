@@ -208,12 +208,14 @@ impl Application<'_> {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
-                    "the table is not as it was planned, {} changes are left: {} {first}",
+                    "the table is not as planned: {} changes are missing, the first is {} {first}",
                     unmet.len(),
                     first.sign()
                 ),
             )
-            .with_hint("another client has changed it, or the server ignores it; plan again"));
+            .with_hint(
+                "another client has changed the table, or the server ignores the change; plan again",
+            ));
         }
         let disabled = matches!(
             admin.state(&table).await?,
@@ -252,7 +254,7 @@ impl Application<'_> {
                 }
                 Err(error) => {
                     let name = region.region.encoded_text();
-                    return Err(error.at_operation(format!("asking region {name}")));
+                    return Err(error.at_operation(format!("querying region {name}")));
                 }
             }
         }
@@ -330,7 +332,7 @@ impl Application<'_> {
             return error.at_operation("applying a plan").at_table(table);
         }
         let done: Vec<String> = self.done.iter().map(ToString::to_string).collect();
-        let outer = Error::new(error.kind(), format!("{}; then it failed", done.join(", ")))
+        let outer = Error::new(error.kind(), format!("{}; the next step failed", done.join(", ")))
             .with_effect(error.effect())
             .with_retryable(error.is_retryable())
             .at_operation("applying a plan")

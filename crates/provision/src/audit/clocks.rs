@@ -136,12 +136,12 @@ fn apart(clocks: &[Clock]) -> Option<Finding> {
             apart % 1_000 / 100,
             slow.server
         ),
-        "a lease that is not renewed ends that much early for all but its holder when its region moves to the faster server, \
-         more than the margin allows for; fenced writes are refused all the same",
+        "when a region moves to the faster server, a lease that is not renewed expires there before its holder expects it, by \
+         more than the margin; fenced writes are still refused",
     );
     Some(finding.fixed_by(
         "timedatectl set-ntp true".to_owned(),
-        "on both hosts, or whatever else sets clocks there; until then give leases a skew_margin of more than that, or renew them",
+        "on both hosts, or by the time service that they use; until then renew leases, or set a larger skew_margin",
     ))
 }
 

@@ -85,7 +85,7 @@ impl Cluster {
             findings.push(off(
                 "split",
                 Name::SplitsSwitchedOff,
-                "regions grow without bound, and none can be split to fix a table",
+                "regions grow without limit, and none can be split to fix a table",
             ));
         }
         if !self.merges {
@@ -129,7 +129,7 @@ impl Cluster {
             )
             .fixed_by(
                 "hbase-daemon.sh start regionserver".to_owned(),
-                "on their hosts, or remove them for good; a server that is up again on its port is no longer listed",
+                "on their hosts, or remove the servers; a server that is up again on its port is no longer listed",
             ),
         )
     }
@@ -149,7 +149,7 @@ impl Cluster {
                 )
                 .fixed_by(
                     "timedatectl set-ntp true".to_owned(),
-                    "on its host, or whatever else sets clocks there",
+                    "on its host, or by the time service that it uses",
                 )
             })
             .collect()
@@ -190,7 +190,7 @@ impl Cluster {
             .in_regions((0..ours.len()).map(name).collect())
             .looked_into_by(
                 &command::hbck(table),
-                "nothing, if it passes; else look at the master's page and log: hbase hbck -h names what reassigns a region",
+                "none, if it passes; else read the master's page and log; hbase hbck -h lists the commands that reassign a region",
             ),
         )
     }

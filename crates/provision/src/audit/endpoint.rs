@@ -68,13 +68,13 @@ impl Answers {
                 Finding::broken(
                     Name::RegionUnavailable,
                     format!("region {name}, {range}, does not answer: {error}"),
-                    "its rows can be neither read nor written",
+                    "its rows can't be read or written",
                 )
                 .of_table(&descriptor.name)
                 .in_regions(vec![name.clone()])
                 .looked_into_by(
                     &command::hbck(&descriptor.name),
-                    "look at the log of its server, and for regions in transition on the master's page",
+                    "read the log of its server, and the regions in transition on the master's page",
                 )
             })
             .collect()
@@ -95,7 +95,7 @@ impl Answers {
             let finding = Finding::broken(
                 Name::ConditionsIgnored,
                 format!("conditions are ignored on {}", place(regions.len(), &self.deaf)),
-                "the mutations under a condition would be applied whether or not it holds, so none is sent there",
+                "mutations would be applied even if their condition does not hold, so none are sent there",
             );
             findings.push(
                 finding
@@ -149,13 +149,13 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
             "MultiRowMutationEndpoint does not answer on {}",
             place(regions, without)
         ),
-        "it is what applies the mutations of a transaction together",
+        "the endpoint applies the mutations of a transaction together",
     );
     let finding = finding.of_table(name).in_regions(without.to_vec());
     if descriptor.names_multi_row_mutation_endpoint() {
         finding.fixed_by(
             command::of_table("reopen", name),
-            "the table names it, so its regions are older than that; or its servers don't load it: first set \
+            "the table names the endpoint, so its regions were opened before that, or its servers don't load it; in that case set \
              CoprocessorWhitelistMasterObserver on the masters (coprocessor/security.md), then hbase.coprocessor.enabled \
              and hbase.coprocessor.user.enabled to true on the region servers, and restart them",
         )

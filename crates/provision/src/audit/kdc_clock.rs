@@ -58,7 +58,7 @@ fn finding(ahead: Duration, behind: Duration) -> Option<Finding> {
     };
     Some(finding.fixed_by(
         "timedatectl set-ntp true".to_owned(),
-        "on this machine or on the key distribution centre, whichever clock is wrong, or whatever else sets clocks there",
+        "on this machine or on the key distribution centre, whichever clock is wrong, or by the time service in use",
     ))
 }
 

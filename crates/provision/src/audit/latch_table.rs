@@ -32,15 +32,15 @@ pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
                 "an older count of a Java client may show again when a newer one expires",
             ),
         );
-        findings.extend(family.min_versions("remains of unused latches are never dropped"));
+        findings.extend(family.min_versions("cells of unused latches are never dropped"));
         findings.extend(family.deleted_cells_kept(
             "each latch that is deleted or created again leaves cells behind, and its name becomes slower and slower",
         ));
         findings.extend(family.new_version_behavior(
-            "latches that are counted often become slower and slower until the next major compaction; none needs it",
+            "latches that are counted often become slower and slower until the next major compaction; no client needs it",
         ));
         findings.extend(family.replicated(
-            "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
+            "replication is asynchronous: counts of two clusters at the same time are not added up, one of them is lost",
             "and let the farms that share latches use one table",
         ));
     }
@@ -55,7 +55,7 @@ fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     let finding = Finding::note(
         Name::StateFamilyMissing,
         format!("the table has no family {name}"),
-        "a latch that has expired reads as absent, a count whose answer was lost has an unknown outcome, participants are refused",
+        "an expired latch reads as absent, the outcome of a count whose answer was lost is unknown, and participants are refused",
     );
     let settings = ["--family", name, "--family-attribute", "S:COMPRESSION=GZ"];
     Some(finding.of_table(&descriptor.name).fixed_by(
@@ -68,8 +68,8 @@ fn ttl(family: Family<'_>) -> Option<Finding> {
     let seconds = family.ttl()?;
     Some(family.note(
         Name::FamilyTtl,
-        format!("all that family {} has ends after {seconds} s", family.family),
-        "no latch of this library can live longer than that, and those of Java clients end early without a word",
+        format!("cells of family {} expire after {seconds} s", family.family),
+        "no latch of this library can live longer than that, and those of Java clients expire early without an error",
         ("TTL", "FOREVER"),
         "",
     ))

@@ -35,7 +35,7 @@ pub(super) async fn findings(
     findings.extend(hot(loads, regions).map(|finding| {
         finding.of_table(table.name()).looked_into_by(
             &command::of_table("skew", table.name()),
-            "if it has several partitions, split it where the skew shows; if it is one partition, only a finer prefix helps",
+            "if it has several partitions, split it where the skew shows; if it has one, only a finer prefix helps",
         )
     }));
     Ok(findings)
@@ -60,17 +60,17 @@ fn finding(giant: &GiantRegion, table: &Table, own_limit: bool) -> Finding {
                 "partition {partition} has region {name} to itself, and {mib} MiB in it; HBase splits regions from {limit} \
                  MiB on{unless}"
             ),
-            "it can't be split and only grows: all of it is one server's, and its files take ever longer to compact",
+            "it can't be split: one server has all of its load, and its files take longer and longer to compact",
         )
         .looked_into_by(
             &command::of_table("skew", table.name()),
-            "only a finer prefix helps, in a new table: see the page on migrating",
+            "only a new table with a finer prefix helps: see the page on migrating",
         ),
         true => Finding::note(
             Name::FirstPartitionGiant,
             format!(
-                "region {name} has {mib} MiB, and HBase splits regions from {limit} MiB on{unless}: the middle of this one lies \
-                 in its first partition, {partition}"
+                "region {name} has {mib} MiB, and HBase splits regions from {limit} MiB on{unless}: the middle of this one is \
+                 inside its first partition, {partition}"
             ),
             "HBase can't split it by itself, so its other partitions grow with it",
         )
@@ -107,8 +107,8 @@ fn hot(loads: &RegionLoads, regions: &[TableRegion]) -> Option<Finding> {
                 u128::from(*most) * 100 / u128::from(total),
                 loaded.len()
             ),
-            "if that goes on, one server does the work of the table, and transactions of one partition go one after the \
-             other; it proves nothing where this region was opened long before the others, or a scan has passed it",
+            "one server does most of the table's work; the number is misleading if this region was opened long before the \
+             others, or a scan has read it",
         )
         .in_regions(vec![name]),
     )

@@ -38,15 +38,15 @@ pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) ->
         let audit = Audit { family, companions };
         findings.extend(audit.ttl());
         findings.extend(family.older_versions_kept(
-            "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
+            "when the lease of a dead holder expires before an older one, the older holder may appear again",
         ));
-        findings.extend(family.min_versions("remains of unused locks are never dropped"));
+        findings.extend(family.min_versions("cells of unused locks are never dropped"));
         findings.extend(family.deleted_cells_kept(
-            "each release that deletes leaves something behind, and the lock becomes slower and slower",
+            "each release leaves deleted cells behind, and the lock becomes slower and slower",
         ));
         findings.extend(family.new_version_behavior(
             "locks that are acquired often become slower and slower until the next major compaction; only Java clients need \
-             it, against each other",
+             it, to be protected from each other",
         ));
         findings.extend(audit.java_unprotected());
         findings.extend(family.replicated(
@@ -71,7 +71,7 @@ fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Find
             let finding = Finding::broken(
                 Name::BoundaryInsideLock,
                 format!(
-                    "the region boundary {} lies between the two rows of lock {key}",
+                    "the region boundary {} is between the two rows of lock {key}",
                     BytesBinary(boundary)
                 ),
                 "they can't change together, so the lock can't be acquired",
@@ -114,20 +114,17 @@ impl Audit<'_> {
         };
         let why = match severity {
             Severity::Broken => {
-                "a Java client's lock, 90 s unless it asks for less, is free before it knows; others are refused longer leases"
+                "a lock of a Java client, with its default lease of 90 s, is free before its lease ends; other clients can't get longer leases"
             }
             Severity::Note => {
-                "no lock can be held longer than that, however often it is renewed, and fencing numbers may start again after it"
+                "no lock can be held longer than that, even if it is renewed, and fencing numbers may start again after it"
             }
         };
         Some(Finding {
             severity,
             ..self.family.note(
                 Name::FamilyTtl,
-                format!(
-                    "all that family {} has ends after {seconds} s",
-                    self.family.family
-                ),
+                format!("cells of family {} expire after {seconds} s", self.family.family),
                 why,
                 ("TTL", "FOREVER"),
                 "",
@@ -142,10 +139,10 @@ impl Audit<'_> {
         Some(self.family.note(
             Name::JavaUnprotected,
             format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
-            "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is the next \
-             Java client; clients of this library are not",
+            "two Java clients may both hold a lock if one acquires it in the millisecond of its release; clients of this library \
+             are not affected",
             ("NEW_VERSION_BEHAVIOR", "true"),
-            "at the cost of hot locks, if Java clients use it; if none does, a table made with --no-java-clients costs less",
+            "if Java clients use the table; it makes hot locks slower. Without Java clients, a table created with --no-java-clients is faster",
         ))
     }
 }

@@ -38,8 +38,7 @@ pub(super) async fn findings(
 
 /// The only finding of a table whose descriptor the user may not read.
 pub(super) async fn unreadable(connection: &Connection, table: &TableName) -> Finding {
-    let what =
-        "may not read the table's descriptor, which takes the right to create (C) or to administer it (A)";
+    let what = "may not read the table's descriptor, which needs the permission C (create) or A (administer)";
     missing(&user(connection).await, table, what)
 }
 
@@ -78,7 +77,7 @@ fn missing(user: &str, table: &TableName, what: &str) -> Finding {
     Finding::broken(
         Name::RightsMissing,
         format!("user {user} {what}"),
-        "what the user asks of it is refused",
+        "the user's calls on the table are refused",
     )
     .of_table(table)
     .fixed_by(command::grant(user, table), command::GRANT_REMARK)

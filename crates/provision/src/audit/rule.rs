@@ -17,7 +17,7 @@ pub(super) fn missing(descriptor: &TableDescriptor, error: &Error) -> Finding {
     let finding = Finding::broken(
         name,
         error.what(),
-        "nothing keeps the rows of a prefix in one region, so nothing can be a transaction",
+        "nothing keeps the rows of a prefix in one region, so transactions are not possible",
     );
     let finding = finding.of_table(&descriptor.name);
     match meant(descriptor) {
@@ -88,7 +88,7 @@ pub(super) fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[Tabl
             let finding = Finding::broken(
                 Name::BoundaryInsidePartition,
                 cut_text(boundary, &partition),
-                "its rows lie in two regions and can't change together; transactions on it are refused",
+                "its rows are in two regions and can't change together, so transactions on it are refused",
             );
             Some(
                 finding

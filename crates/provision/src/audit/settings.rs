@@ -36,7 +36,7 @@ pub(super) fn feature_unknown(descriptor: &TableDescriptor) -> Option<Finding> {
     let command = command::of_table("describe", &descriptor.name);
     Some(finding.of_table(&descriptor.name).fixed_by(
         command,
-        "shows what it requires; a newer release of this toolkit knows it",
+        "shows the required features; use a newer release of this toolkit",
     ))
 }
 
@@ -46,13 +46,13 @@ pub(super) fn read_only(descriptor: &TableDescriptor) -> Option<Finding> {
     read_only.then(|| {
         Finding::broken(
             Name::ReadOnly,
-            "the table's READONLY is true",
-            "every write is refused: transactions, locks and latches too",
+            "the table is read-only (READONLY is true)",
+            "every write is refused, also those of transactions, locks and latches",
         )
         .of_table(&descriptor.name)
         .fixed_by(
             command::alter(&descriptor.name, &["--attribute", "READONLY=false"]),
-            "unless the table is to be read only",
+            "unless the table should be read-only",
         )
     })
 }
@@ -62,7 +62,7 @@ fn switched_off(descriptor: &TableDescriptor, attribute: &str, what: &'static st
     let (name, why) = match what {
         "splits" => (
             Name::SplitsDisabled,
-            "its regions grow without bound, and none can be split to fix it",
+            "its regions grow without limit, and none can be split to fix it",
         ),
         _ => (
             Name::MergesDisabled,
@@ -88,7 +88,7 @@ fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
     let finding = Finding::broken(
         Name::WeakDurability,
         format!("the table's durability is {set}"),
-        "a crash would lose transactions that were called committed, so the table is not opened for them",
+        "a crash would lose committed transactions, so the table is not opened for them",
     );
     let command = command::alter(&descriptor.name, &["--attribute", "DURABILITY=SYNC_WAL"]);
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
@@ -102,7 +102,7 @@ fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     let finding = Finding::note(
         Name::RecordFamilyMissing,
         format!("the table has no family {family}"),
-        "transactions with an id have nowhere to keep their record; those without one need none",
+        "transactions with an id are not possible, because there is no place for their records",
     );
     let command = command::alter(&descriptor.name, &["--record-family"]);
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
@@ -121,7 +121,7 @@ fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
     let finding = Finding::broken(
         Name::RecordsUnusable,
         error.what(),
-        "a transaction with an id could be applied again when its record is lost, so the table is not opened for any",
+        "a transaction with an id could be applied twice if its record is lost, so the table is not opened for transactions",
     );
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
 }
@@ -134,10 +134,10 @@ fn version_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     let finding = Finding::broken(
         Name::VersionFamilyMissing,
         format!(
-            "the table's attribute {} promises versions of partitions, and it has no family {family} for them",
+            "the table's attribute {} declares versions of partitions, but there is no family {family} for them",
             TableDescriptor::PARTITION_VERSION
         ),
-        "what every transaction changes has no place, so the table is not opened for any",
+        "every transaction changes the version of its partition, so the table is not opened for transactions",
     );
     let command = command::alter(&descriptor.name, &["--partition-version"]);
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))

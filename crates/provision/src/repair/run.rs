@@ -90,14 +90,14 @@ impl Repaired {
             return error;
         }
         let what = format!(
-            "{} partitions are rejoined, {} regions were split; then it failed",
+            "{} partitions were rejoined and {} regions split before it failed",
             self.rejoined, self.splits
         );
         let hint = error.hint().map(str::to_owned);
         let outer = Error::new(error.kind(), what)
             .with_effect(error.effect())
             .with_retryable(error.is_retryable())
-            .with_hint(hint.unwrap_or_else(|| "repair it again for the remaining steps".to_owned()));
+            .with_hint(hint.unwrap_or_else(|| "run the repair again for the remaining steps".to_owned()));
         outer.with_source(error)
     }
 }
@@ -395,7 +395,7 @@ impl Repair {
             let Some(region) = regions.into_iter().find(|region| region.contains(at)) else {
                 return Err(Error::new(
                     ClientErrorKind::Server,
-                    "no region has the row where one should begin",
+                    "no region contains the row where a region should begin",
                 ));
             };
             if region.start_key == *at {
@@ -463,9 +463,9 @@ impl Repair {
 }
 
 fn split_again(partition: &Partition) -> Error {
-    let what = format!("partition {partition} was rejoined {TIMES} times, and is split again");
+    let what = format!("partition {partition} was rejoined {TIMES} times, and was split again each time");
     let error = Error::new(ErrorKind::Conflict, what);
-    error.with_hint("give the table its partition rule first, so that HBase splits no partition")
+    error.with_hint("set the table's partition rule first, so that HBase splits no partition")
 }
 
 /// Attempts at a step that the master refuses for a while: regions that were just split or merged

@@ -218,8 +218,8 @@ fn summary(table: &TableName, steps: &[RepairStep]) -> String {
     match partitions {
         0 => format!("{table}: splits {splits}."),
         _ => format!(
-            "{table}: merges {} of {} ({mib} MiB), at most {largest} into one, and splits them at the partitions' edges; splits \
-             {splits} besides.",
+            "{table}: merges {} of {} ({mib} MiB), at most {largest} into one, and splits the results at the partitions' edges; \
+             also splits {splits}.",
             output::counted(merged, "region"),
             output::counted(partitions, "partition"),
         ),

@@ -43,8 +43,8 @@ fn reads_the_restriction_first_then_the_older_policies(
 }
 
 #[rstest]
-#[case(&[], "neither a split restriction")]
-#[case(&[(RESTRICTION_TYPE, "None")], "neither a split restriction")]
+#[case(&[], "no partition rule")]
+#[case(&[(RESTRICTION_TYPE, "None")], "no partition rule")]
 #[case(&[(RESTRICTION_TYPE, "KeyPrefx"), (RESTRICTION_LENGTH, "3")], "\"KeyPrefx\"")]
 #[case(&[(RESTRICTION_TYPE, "keyprefix"), (RESTRICTION_LENGTH, "3")], "\"keyprefix\"")]
 #[case(&[(RESTRICTION_TYPE, "KeyPrefix")], "is not set")]
