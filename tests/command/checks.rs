@@ -101,7 +101,7 @@ fn a_plain_table_has_neither_rule_nor_endpoint() {
     run_with_input(&["txn", "apply", &table.0], "{}").refused(1, &["hbase-txn table alter"]);
     let page = run(&["table", "check", &table.0]);
     assert!(
-        page.code == 1 && page.stdout.contains("what fixes it: "),
+        page.code == 1 && page.stdout.contains("  fix: hbase-txn table alter "),
         "{page:?}"
     );
 }
@@ -331,7 +331,7 @@ fn cut_partitions_are_planned_and_repaired() {
         |table| table.with_family(FamilyDescriptor::new("f")),
         &[],
     );
-    run(&["table", "repair", &plain.0]).refused(1, &["neither a split restriction", "table alter"]);
+    run(&["table", "repair", &plain.0]).refused(1, &["no partition rule", "table alter"]);
     run(&["table", "repair", &unique_name("absent")]).refused(1, &["no such table"]);
 }
 
@@ -352,7 +352,64 @@ fn a_doctor_looks_at_the_tables_it_is_asked_for() {
     );
     let page = run(&["doctor", &sound.0]);
     assert!(page.code == 0 && page.stdout.starts_with("HBase "), "{page:?}");
+    assert!(
+        page.stdout
+            .ends_with("\nno problems found (1 table, 1 region queried)\n"),
+        "{page:?}"
+    );
+    let page = run(&["table", "check", &sound.0]).done();
+    assert_eq!(
+        page,
+        format!("{}: no problems found (1 region queried)\n", sound.0)
+    );
     run(&["doctor", &unique_name("absent")]).refused(1, &["no such table"]);
+}
+
+#[test]
+fn findings_are_grouped_by_table_with_broken_ones_first() {
+    let options = ["--family", "f", "--prefix-length", "3", "--no-record-family"];
+    let noted = [
+        TestTable::with("noted", &options),
+        TestTable::with("noted", &options),
+    ];
+    let unrecorded = |table: TableDescriptor| {
+        let rule = PartitionRule::prefix_length(3).unwrap();
+        table
+            .with_partition_rule(&rule)
+            .with_family(FamilyDescriptor::new("f"))
+            .with_multi_row_mutation_endpoint()
+            .with_attribute("DURABILITY", "SKIP_WAL")
+    };
+    let cut = TestTable::odd("cut_twice", unrecorded, &["xxxm", "xxxz"]);
+    let doctor = run(&["doctor", &noted[0].0, &noted[1].0, &cut.0, &cut.0]);
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    let heads: Vec<_> = doctor
+        .stdout
+        .lines()
+        .skip(1)
+        .filter(|line| !line.starts_with(' '))
+        .filter(|line| !line.contains(" the cluster: "))
+        .map(|line| line.split(": ").take(3).collect::<Vec<_>>().join(": "))
+        .collect();
+    let head =
+        |severity: &str, table: &TestTable, finding: &str| format!("{severity}: {}: {finding}", table.0);
+    let missing = "record-family-missing";
+    let expected = [
+        head("broken", &cut, "boundary-inside-partition"),
+        head("broken", &cut, "boundary-inside-partition"),
+        head("broken", &cut, "weak-durability"),
+        head("note", &cut, missing),
+        head("note", &noted[0], missing),
+        head("note", &noted[1], missing),
+    ];
+    assert_eq!(heads[..6], expected, "{doctor:?}");
+    assert!(
+        heads[6].starts_with("3 broken, ") && heads[6].ends_with(" notes"),
+        "{doctor:?}"
+    );
+    let mut lines: Vec<_> = doctor.stdout.lines().collect();
+    lines.sort_unstable();
+    assert!(lines.windows(2).all(|pair| pair[0] != pair[1]), "{doctor:?}");
 }
 
 /// A command that runs until it is told to end, or its test ends.
@@ -385,7 +442,7 @@ fn a_watch_without_an_answer_asks_again_and_proves_nothing() {
         for _ in 0..2 {
             let complaint = lines.next().unwrap().unwrap();
             assert!(
-                complaint.contains("no such table") && complaint.contains("asking again"),
+                complaint.contains("no such table") && complaint.contains("the next audit is in 1s"),
                 "{complaint}"
             );
         }
@@ -413,7 +470,7 @@ fn watch_reports_new_and_fixed_findings() {
         Some(0),
         "the last answer was that nothing is broken"
     );
-    run(&["table", "check", &table.0, "--watch", "10ms"]).refused(1, &["once a second at most"]);
+    run(&["table", "check", &table.0, "--watch", "10ms"]).refused(1, &["the shortest interval is 1s"]);
 }
 
 #[test]

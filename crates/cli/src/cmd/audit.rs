@@ -1,6 +1,9 @@
 //! Findings of audits, printed once or repeatedly.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use clap::Args;
 use hbase_provision::{Finding, Severity};
@@ -45,36 +48,52 @@ struct Changed<'a> {
 pub(super) struct Audited {
     /// A summary of the audited objects, for people.
     pub(super) looked_at: Option<String>,
+    /// What is printed for people if there are no findings.
+    pub(super) fine: String,
     pub(super) findings: Vec<Finding>,
 }
 
+impl Audited {
+    /// Groups the findings by table, each once: first the tables that are broken, and first what is broken
+    /// in each.
+    fn grouped(mut self) -> Self {
+        let is_broken = |finding: &Finding| finding.severity == Severity::Broken;
+        let mut groups = HashMap::new();
+        for (index, finding) in self.findings.iter().enumerate() {
+            let (is_sound, _) = groups.entry(finding.table.clone()).or_insert((true, index));
+            *is_sound &= !is_broken(finding);
+        }
+        self.findings
+            .sort_by_cached_key(|finding| (groups.get(&finding.table).copied(), !is_broken(finding)));
+        let mut seen = HashSet::new();
+        self.findings
+            .retain(|finding| seen.insert((finding.finding, finding.table.clone(), finding.what.clone())));
+        self
+    }
+}
+
 impl Watch {
-    /// Audits once or repeatedly. Prints the summary, if there is one, and the findings, or `fine`
-    /// if there are none.
+    /// Audits once or repeatedly. Prints the summary, if there is one, and the findings.
     pub(super) async fn run(
         self,
         global: &Global,
-        fine: &str,
         mut audit: impl AsyncFnMut() -> hbase_txn::Result<Audited>,
     ) -> Outcome {
         let Some(every) = &self.watch else {
-            let Audited { looked_at, findings } = audit().await?;
-            print(global, looked_at)?;
-            for finding in &findings {
-                match global.output {
-                    Format::Json => output::json(finding)?,
-                    Format::Table => output::line(&text(finding))?,
-                }
-            }
-            if findings.is_empty() && global.output == Format::Table {
-                output::line(fine)?;
+            let audited = audit().await?.grouped();
+            print(global, audited.looked_at)?;
+            let findings = audited.findings;
+            match global.output {
+                Format::Json => findings.iter().try_for_each(output::json)?,
+                Format::Table if findings.is_empty() => output::line(&audited.fine)?,
+                Format::Table => output::page(&page(&findings))?,
             }
             return Ok(status(&findings));
         };
         let every = every.get("--watch")?;
         if every < Duration::from_secs(1) {
             return Err(Failure::Refused(format!(
-                "--watch {}: ask once a second at most",
+                "--watch {}: the shortest interval is 1s",
                 durations::shown(every)
             )));
         }
@@ -82,7 +101,7 @@ impl Watch {
         let mut known = None;
         tokio::select! {
             biased;
-            ended = watch(global, every, fine, audit, &mut known) => ended?,
+            ended = watch(global, every, audit, &mut known) => ended?,
             () = signals.ending() => {}
         }
         // Before the first complete audit, the state is unknown.
@@ -95,7 +114,6 @@ impl Watch {
 async fn watch(
     global: &Global,
     every: Duration,
-    fine: &str,
     mut audit: impl AsyncFnMut() -> hbase_txn::Result<Audited>,
     known: &mut Option<Vec<Finding>>,
 ) -> Result<(), Failure> {
@@ -103,17 +121,24 @@ async fn watch(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Audited { looked_at, findings } = match audit().await {
-            Ok(audited) => audited,
+        let Audited {
+            looked_at,
+            fine,
+            findings,
+        } = match audit().await {
+            Ok(audited) => audited.grouped(),
             Err(error) => {
                 let failure = Failure::from(error);
-                output::complain(&format!("{failure}; asking again in {}", durations::shown(every)));
+                output::complain(&format!(
+                    "{failure}; the next audit is in {}",
+                    durations::shown(every)
+                ));
                 continue;
             }
         };
         let looked_at = looked_at.filter(|_| known.is_none());
         let printed =
-            print(global, looked_at).and_then(|()| print_changes(global, fine, known.as_deref(), &findings));
+            print(global, looked_at).and_then(|()| print_changes(global, &fine, known.as_deref(), &findings));
         *known = Some(findings);
         printed?;
         if output::is_closed() {
@@ -149,7 +174,7 @@ fn print_changes(
             (Format::Table, Change::Found) => output::line(&text(finding))?,
             (Format::Table, Change::Gone) => {
                 let gone = paint(Target::Stdout, Meaning::Good, "gone");
-                output::line(&format!("{gone}: {}: {}", finding.finding, finding.what))?;
+                output::line(&format!("{gone}: {}", headline(finding)))?;
             }
         }
     }
@@ -160,15 +185,52 @@ fn print_changes(
     Ok(())
 }
 
-/// Formats a finding. It begins with its severity.
-fn text(finding: &Finding) -> String {
-    let (text, severity) = (finding.to_string(), finding.severity.to_string());
-    let meaning = match finding.severity {
+/// Formats findings that are grouped, and their totals. Findings that have the same reason and the same
+/// fix share them, and a reason is given once.
+fn page(findings: &[Finding]) -> String {
+    let (mut lines, mut reasons) = (Vec::new(), HashSet::new());
+    for (index, finding) in findings.iter().enumerate() {
+        lines.push(format!("{}: {}", painted(finding.severity), headline(finding)));
+        let shares = |next: &Finding| {
+            (&next.table, next.finding, &next.why, &next.fix)
+                == (&finding.table, finding.finding, &finding.why, &finding.fix)
+        };
+        if findings.get(index + 1).is_some_and(shares) {
+            continue;
+        }
+        if reasons.insert(&finding.why) {
+            lines.push(format!("  why it matters: {}", finding.why));
+        }
+        lines.push(format!("  fix: {}", finding.fix));
+    }
+    let broken = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Broken)
+        .count();
+    let notes = output::counted(findings.len() - broken, "note");
+    lines.push(format!("{broken} broken, {notes}"));
+    lines.join("\n")
+}
+
+/// The table, the name of the finding and the problem.
+fn headline(finding: &Finding) -> String {
+    let table = finding.table.as_deref().unwrap_or("the cluster");
+    format!("{table}: {}: {}", finding.finding, finding.what)
+}
+
+fn painted(severity: Severity) -> String {
+    let meaning = match severity {
         Severity::Broken => Meaning::Bad,
         _ => Meaning::Notice,
     };
+    paint(Target::Stdout, meaning, &severity.to_string())
+}
+
+/// Formats a finding. It begins with its severity.
+fn text(finding: &Finding) -> String {
+    let (text, severity) = (finding.to_string(), finding.severity.to_string());
     match text.strip_prefix(&severity) {
-        Some(rest) => paint(Target::Stdout, meaning, &severity) + rest,
+        Some(rest) => painted(finding.severity) + rest,
         None => text,
     }
 }

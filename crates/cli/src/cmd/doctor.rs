@@ -14,8 +14,8 @@ use crate::{exit::Outcome, global::Global, output, progress::Progress};
 /// or the layout of a lock or latch table. Queries the endpoint of each of their regions. Changes
 /// nothing.
 ///
-/// Findings are printed as by `table check`, each with the fix. The exit status is 1 if any finding
-/// is `broken`.
+/// Findings are printed as by `table check`, grouped by table, with what is broken first and the totals
+/// last. The exit status is 1 if any finding is `broken`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn doctor")]
 pub(crate) struct Doctor {
@@ -31,7 +31,7 @@ impl Doctor {
         let connection = global.connect().await?;
         let mut progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
-            progress.step("asking every region");
+            progress.step("querying every region");
         }
         let audit = async || {
             let audit = audit_cluster(&connection, &self.tables).await;
@@ -40,14 +40,18 @@ impl Doctor {
                 progress.finish();
             }
             let audit = audit?;
+            let (tables, regions) = (audit.tables.len(), audit.regions);
             Ok(Audited {
                 looked_at: Some(summary(&audit)),
+                fine: format!(
+                    "no problems found ({}, {} queried)",
+                    output::counted(tables, "table"),
+                    output::counted(regions, "region"),
+                ),
                 findings: audit.findings,
             })
         };
-        self.watch
-            .run(global, "nothing stops what they are for", audit)
-            .await
+        self.watch.run(global, audit).await
     }
 }
 
@@ -55,12 +59,12 @@ impl Doctor {
 fn summary(audit: &ClusterAudit) -> String {
     let tables: Vec<_> = audit.tables.iter().map(ToString::to_string).collect();
     let looked_at = match tables.len() {
-        0 => "no table that can be seen is for transactions, locks or latches".to_owned(),
+        0 => "no visible table is for transactions, locks or latches".to_owned(),
         _ => tables.join(", "),
     };
     let skipped = match audit.skipped {
         0 => String::new(),
-        count => format!("; {} left out, for other things", output::counted(count, "table")),
+        count => format!("; {} for other purposes skipped", output::counted(count, "table")),
     };
     let clock = audit.kdc_clock.as_ref();
     let clock = clock.map_or(String::new(), |clock| format!("; {clock}"));

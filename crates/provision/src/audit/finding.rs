@@ -122,8 +122,13 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {}: {}\n  why it matters: {}\n  what fixes it: {}",
-            self.severity, self.finding, self.what, self.why, self.fix
+            "{}: {}: {}: {}\n  why it matters: {}\n  fix: {}",
+            self.severity,
+            self.table.as_deref().unwrap_or("the cluster"),
+            self.finding,
+            self.what,
+            self.why,
+            self.fix
         )
     }
 }

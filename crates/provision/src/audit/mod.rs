@@ -62,6 +62,8 @@ pub struct ClusterAudit {
     pub servers: Vec<ServerName>,
     /// The tables that were audited.
     pub tables: Vec<TableName>,
+    /// The number of their regions. Those of enabled tables were queried.
+    pub regions: usize,
     /// The number of tables that were skipped, because they are not for transactions, locks or
     /// latches.
     pub skipped: usize,
@@ -149,12 +151,12 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
                 }
                 Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
                     let finding = rights::unreadable(connection, &name).await;
-                    return Ok(Some((name, Some(vec![finding]))));
+                    return Ok(Some((name, Some((vec![finding], 0)))));
                 }
                 Err(error) if error.kind() == ClientErrorKind::TableNotFound => return Err(error),
                 Err(error) => {
                     let finding = table::incomplete(&name, "the table", &error);
-                    return Ok(Some((name, Some(vec![finding]))));
+                    return Ok(Some((name, Some((vec![finding], 0)))));
                 }
                 Ok(found) => found,
             };
@@ -162,7 +164,7 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
                 return Ok(Some((name, None)));
             }
             match found.findings(connection, cluster, deadline).await {
-                Ok(findings) => Ok(Some((name, Some(findings)))),
+                Ok(findings) => Ok(Some((name, Some((findings, found.regions()))))),
                 Err(error) if error.kind() == ClientErrorKind::TableNotFound && !asked_for => Ok(None),
                 Err(error) => Err(error),
             }
@@ -181,6 +183,7 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
         version: cluster.info.version.clone(),
         servers: cluster.info.live_servers.clone(),
         tables: Vec::new(),
+        regions: 0,
         skipped: 0,
         kdc_clock,
         findings: cluster.findings(),
@@ -189,8 +192,9 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
     audit.findings.extend(clocks);
     for (name, findings) in audited.into_iter().flatten() {
         match findings {
-            Some(findings) => {
+            Some((findings, regions)) => {
                 audit.tables.push(name);
+                audit.regions += regions;
                 audit.findings.extend(findings);
             }
             None => audit.skipped += 1,

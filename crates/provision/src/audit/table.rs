@@ -41,6 +41,11 @@ impl Found {
         })
     }
 
+    /// Returns the number of regions.
+    pub(super) fn regions(&self) -> usize {
+        self.regions.len()
+    }
+
     /// Returns the purpose. A table that is neither for locks nor for latches counts as one for
     /// transactions.
     pub(super) fn purpose(&self) -> Purpose {
@@ -132,7 +137,7 @@ impl Found {
         Finding::broken(
             Name::TableDisabled,
             format!("the table is {}", self.state),
-            "nothing can be read or written",
+            "its rows can't be read or written",
         )
         .of_table(name)
         .fixed_by(command::of_table("enable", name), "")
@@ -184,11 +189,11 @@ pub(super) fn incomplete(table: &TableName, what: &str, error: &Error) -> Findin
     Finding::broken(
         Name::AuditIncomplete,
         format!("{what} could not be checked: {error}"),
-        "what was not checked may stop transactions, locks or latches",
+        "a problem may have been missed",
     )
     .of_table(table)
     .fixed_by(
         command::of_table("check", table),
-        "again, when the cluster answers; --timeout gives it more time",
+        "run it again when the cluster answers, or with a longer --timeout",
     )
 }

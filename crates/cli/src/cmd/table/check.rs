@@ -8,6 +8,7 @@ use crate::{
     cmd::audit::{Audited, Watch},
     exit::Outcome,
     global::Global,
+    output,
 };
 
 /// Find problems of a table with transactions, locks and latches
@@ -35,12 +36,15 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let connection = global.connect().await?;
-        let fine = format!("{}: nothing stops what it is for", self.name);
         self.watch
-            .run(global, &fine, async || {
+            .run(global, async || {
+                let findings = audit_table(&connection, &self.name).await?;
+                let regions = connection.admin().regions(&self.name).await?.len();
+                let queried = output::counted(regions, "region");
                 Ok(Audited {
                     looked_at: None,
-                    findings: audit_table(&connection, &self.name).await?,
+                    fine: format!("{}: no problems found ({queried} queried)", self.name),
+                    findings,
                 })
             })
             .await
