@@ -30,6 +30,7 @@ mod profiles;
 mod provision;
 mod quotas;
 mod records;
+mod rejects;
 mod rows;
 mod skew;
 mod status;

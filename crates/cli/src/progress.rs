@@ -24,11 +24,17 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
+        Self::with_style("{spinner} {msg} ({elapsed})", |_| {})
+    }
+
+    /// Returns a spinner on a terminal, which is prepared before its clock starts.
+    fn with_style(template: &str, prepare: impl FnOnce(&ProgressBar)) -> Self {
         let spinner = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+            if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }
+            prepare(&bar);
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
@@ -41,9 +47,14 @@ impl Progress {
     /// Returns progress of long work with many steps: on a terminal each one, and elsewhere one in ten
     /// seconds.
     pub(crate) fn of_long_work() -> Self {
+        Self::new().in_lines()
+    }
+
+    /// Writes a line in ten seconds where stderr is no terminal.
+    fn in_lines(self) -> Self {
         Self {
             next_line: Some(Arc::new(Mutex::new(Instant::now() + INTERVAL))),
-            ..Self::new()
+            ..self
         }
     }
 
@@ -66,16 +77,8 @@ impl Progress {
     /// Returns progress of long work, on a terminal with a bar and the remaining time. The work has this
     /// length, and begins at this position.
     pub(crate) fn with_bar(length: u64, position: u64) -> Self {
-        let progress = Self::of_long_work();
-        if let Some(bar) = &progress.spinner {
-            if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}, {eta} left") {
-                bar.set_style(style);
-            }
-            bar.set_length(length);
-            bar.set_position(position);
-            bar.reset_eta();
-        }
-        progress
+        let style = "{bar:24} {percent:>3}%  {msg}, {eta} left";
+        Self::with_style(style, |bar| begin_at(bar, length, position)).in_lines()
     }
 
     /// Moves the bar to this position.
@@ -117,6 +120,15 @@ impl Progress {
     }
 }
 
+/// Starts a bar at a position, of whose speed what is before it is no part. The bar must not have a ticker yet: with
+/// one, it notices the position later, as if all of it were new.
+fn begin_at(bar: &ProgressBar, length: u64, position: u64) {
+    bar.set_length(length);
+    bar.set_position(position);
+    bar.tick();
+    bar.reset_eta();
+}
+
 /// Returns whether the next line is due, and sets the time of the one after it.
 fn is_due(next: &mut Instant, now: Instant) -> bool {
     let is_due = now >= *next;
@@ -129,6 +141,17 @@ fn is_due(next: &mut Instant, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn speed_of_a_bar_counts_from_its_beginning() {
+        const BEGINNING: u64 = 1 << 50;
+        let bar = ProgressBar::hidden();
+        begin_at(&bar, 2 * BEGINNING, BEGINNING);
+        bar.set_position(BEGINNING + 10);
+        bar.tick();
+        // Ten steps in some microseconds, and not all that is before them.
+        assert!(bar.per_sec() < 1e12, "{}", bar.per_sec());
+    }
 
     #[test]
     fn lines_of_long_work_are_ten_seconds_apart() {

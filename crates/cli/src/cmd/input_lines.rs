@@ -20,6 +20,8 @@ pub(super) struct InputLines {
     number: u64,
     position: u64,
     longest: usize,
+    /// The number of lines at the beginning that are not returned.
+    skipped: u64,
 }
 
 /// A line and its number, counted from 1.
@@ -64,7 +66,25 @@ impl InputLines {
             number: 0,
             position: 0,
             longest,
+            skipped: 0,
         }
+    }
+
+    /// Leaves out so many lines at the beginning of the file, also if it is opened behind some of them. The
+    /// others keep their numbers.
+    pub(super) fn skip(self, lines: u64) -> Self {
+        Self {
+            skipped: lines,
+            ..self
+        }
+    }
+
+    /// Returns whether the file is compressed by gzip. Called before the first line is read.
+    pub(super) async fn is_gzip(&mut self) -> io::Result<bool> {
+        let beginning = self.source.fill_buf().await;
+        let beginning = beginning.map_err(|error| in_context(&self.name, &error))?;
+        // The magic number, and the only method (RFC 1952).
+        Ok(self.position == 0 && beginning.starts_with(&[0x1f, 0x8b, 8]))
     }
 
     /// Opens a file behind the lines up to this number, which end at this position.
@@ -94,8 +114,13 @@ impl InputLines {
 
     /// Returns the next line, also a blank one, or `None` at the end.
     pub(super) async fn next_or_blank(&mut self) -> io::Result<Option<InputLine>> {
-        let line = self.read().await;
-        line.map_err(|error| in_context(&self.name, &error))
+        loop {
+            let line = self.read().await;
+            match line.map_err(|error| in_context(&self.name, &error))? {
+                Some(line) if line.number <= self.skipped => {}
+                line => return Ok(line),
+            }
+        }
     }
 
     async fn read(&mut self) -> io::Result<Option<InputLine>> {
@@ -175,6 +200,19 @@ mod tests {
             .map(|(number, text)| (*number, text.map(str::to_owned)))
             .collect();
         assert_eq!(lines(text).await, expected);
+    }
+
+    #[tokio::test]
+    async fn skipped_lines_are_counted_and_not_returned() {
+        for (skipped, expected) in [(0, &[1, 2, 3][..]), (2, &[3]), (3, &[]), (9, &[])] {
+            let source = BufReader::new("a\nb\nc".as_bytes());
+            let mut lines = InputLines::new(source, "text".to_owned(), 8).skip(skipped);
+            let mut numbers = Vec::new();
+            while let Some(line) = lines.next().await.unwrap() {
+                numbers.push(line.number);
+            }
+            assert_eq!(numbers, expected);
+        }
     }
 
     #[tokio::test]

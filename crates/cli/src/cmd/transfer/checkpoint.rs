@@ -52,6 +52,8 @@ pub(super) struct RejectsState {
 #[serde(deny_unknown_fields)]
 struct Contents<'a> {
     table: Cow<'a, str>,
+    /// The options that determine the meaning of a line.
+    options: Cow<'a, str>,
     file: Cow<'a, Fingerprint>,
     done: Cow<'a, State>,
 }
@@ -72,6 +74,7 @@ pub(super) struct Checkpoint {
     source: PathBuf,
     fingerprint: Fingerprint,
     table: String,
+    options: String,
 }
 
 impl Fingerprint {
@@ -89,8 +92,13 @@ impl Fingerprint {
 }
 
 impl Checkpoint {
-    /// Prepares a checkpoint of this file.
-    pub(super) fn new(path: PathBuf, source: &Path, table: &TableName) -> Result<Self, Failure> {
+    /// Prepares a checkpoint of an import of this file with these options.
+    pub(super) fn new(
+        path: PathBuf,
+        source: &Path,
+        table: &TableName,
+        options: String,
+    ) -> Result<Self, Failure> {
         let fingerprint =
             Fingerprint::of(source).map_err(|error| refused("reading", source, &output::plain(&error)))?;
         Ok(Self {
@@ -98,6 +106,7 @@ impl Checkpoint {
             source: source.to_owned(),
             fingerprint,
             table: table.to_string(),
+            options,
         })
     }
 
@@ -108,7 +117,7 @@ impl Checkpoint {
 
     /// Returns the state of an earlier import that has not ended, and `None` if there is none.
     ///
-    /// Refuses a state of another file or table.
+    /// Refuses a state of another file or table, or of other options.
     pub(super) fn read(&self) -> Result<Option<State>, Failure> {
         let path = &self.path;
         let hint = format!("delete {} to import from the beginning", path.display());
@@ -126,6 +135,12 @@ impl Checkpoint {
             return Err(unreadable(&format!(
                 "it is of an import into table {}, not {}",
                 found.table, self.table
+            )));
+        }
+        if found.options != self.options {
+            return Err(unreadable(&format!(
+                "it is of an import with {}, not with {}; repeat its options",
+                found.options, self.options
             )));
         }
         let state = found.done.into_owned();
@@ -150,6 +165,7 @@ impl Checkpoint {
     pub(super) fn write(&self, state: &State) -> Result<(), Failure> {
         let contents = Contents {
             table: Cow::Borrowed(&self.table),
+            options: Cow::Borrowed(&self.options),
             file: Cow::Borrowed(&self.fingerprint),
             done: Cow::Borrowed(state),
         };
@@ -179,10 +195,14 @@ mod tests {
     use super::*;
 
     fn checkpoint(folder: &TempDir, contents: &str, table: &str) -> Checkpoint {
+        with_options(folder, contents, table, "--format json")
+    }
+
+    fn with_options(folder: &TempDir, contents: &str, table: &str, options: &str) -> Checkpoint {
         let source = folder.path().join("rows.json");
         fs::write(&source, contents).unwrap();
         let path = folder.path().join("rows.json.checkpoint");
-        Checkpoint::new(path, &source, &table.parse().unwrap()).unwrap()
+        Checkpoint::new(path, &source, &table.parse().unwrap(), options.to_owned()).unwrap()
     }
 
     #[test]
@@ -222,6 +242,13 @@ mod tests {
                 .to_string();
             assert!(refusal.contains(why) && refusal.contains("delete "), "{refusal}");
         }
+        let refusal = with_options(&folder, "a\nb\n", "orders", "--format json --skip 1").read();
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(
+            refusal
+                .contains("with --format json, not with --format json --skip 1; repeat its options; delete "),
+            "{refusal}"
+        );
         fs::write(&first.path, "{}").unwrap();
         let refusal = first.read().unwrap_err().to_string();
         assert!(refusal.contains("no checkpoint"), "{refusal}");

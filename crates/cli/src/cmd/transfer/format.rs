@@ -65,6 +65,14 @@ impl FormatOptions {
 }
 
 impl Format {
+    /// Returns the options that determine the meaning of a line.
+    pub(super) fn options(&self) -> String {
+        match self {
+            Self::Json => "--format json".to_owned(),
+            Self::Tsv(tsv) => tsv.options(),
+        }
+    }
+
     /// Returns whether a line has no contents.
     pub(super) fn is_blank(&self, text: &[u8]) -> bool {
         match self {

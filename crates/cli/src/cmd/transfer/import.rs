@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::{
     check::Check,
     checkpoint::{Checkpoint, State},
+    families::Families,
     file_lock::{FileLock, beside},
     format::{self, FormatOptions},
     importer::Importer,
@@ -23,7 +24,7 @@ use crate::{
     cmd::{input_lines::InputLines, lock::signals::Signals, whole_file},
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
-    output,
+    hints, output,
     values::{self, Ranged},
 };
 
@@ -33,6 +34,8 @@ use crate::{
 /// or that a server refuses, is written to the file of rejects with its number and the reason, and
 /// the others are imported. A checkpoint beside FILE records how far the import is, and --resume
 /// continues there. What deletes in the table hide stays hidden: --check counts it.
+///
+/// A table that is read-only, or does not have the families of --columns, is refused before the first line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Import {
@@ -45,6 +48,9 @@ pub(crate) struct Import {
     /// Take TSV fields as they are, without \xNN for bytes and \N for a column without a cell
     #[arg(long, requires = "columns")]
     raw: bool,
+    /// Skip the first N lines of FILE, such as a header
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    skip: Ranged<u64>,
     /// Continue behind the last line that an earlier run has imported, if one has stopped early
     #[arg(long)]
     resume: bool,
@@ -116,11 +122,12 @@ impl Import {
         let max_rejects = max_rejects.transpose()?;
         let file = (!is_stdin(&self.file)).then_some(&*self.file);
         let format = self.format.format(file, self.raw)?;
+        let skip = self.skip.get("--skip")?;
         if self.check {
-            return self.read_back(global, &format).await;
+            return self.read_back(global, &format, skip).await;
         }
         // A file that can't be read is reported before any call to a server.
-        let mut source = self.open().await?;
+        let mut source = self.open(&format, skip).await?;
         let _locks = mem::take(&mut source.locks);
         let mut signals = Signals::listen()?;
         let connection = tokio::select! {
@@ -129,17 +136,26 @@ impl Import {
             connection = global.connect() => connection?,
         };
         let table = connection.table(self.table.clone())?;
+        let families = Families::read(&connection, &self.table).await?;
+        if let (Some(families), format::Format::Tsv(tsv)) = (&families, &format) {
+            let named = tsv.columns.of_cells().map(|column| &column.family);
+            let checked = families.check(named);
+            checked.map_err(|why| Failure::Refused(format!("--columns: {}: {why}", self.table)))?;
+        }
         let (lines, settlement) = source.begin(max_rejects)?;
         // A resumed import writes lines again, too.
         let writer = table.writer(WriterOptions::new().at_least_once());
-        let importer = Importer::new(lines, format, writer, settlement, signals);
+        let importer = Importer::new(lines, format, families, writer, settlement, signals);
         let (settlement, result) = importer.run().await;
         self.report(&settlement, result, global.output)
     }
 
     /// Reads the cells of the file back, and prints how many are not visible.
-    async fn read_back(&self, global: &Global, format: &format::Format) -> Outcome {
-        let lines = InputLines::open(Some(&self.file)).await?;
+    async fn read_back(&self, global: &Global, format: &format::Format, skip: u64) -> Outcome {
+        let lines = self
+            .unpacked(InputLines::open(Some(&self.file)).await?)
+            .await?
+            .skip(skip);
         let mut signals = Signals::listen()?;
         let checked = async {
             let table = global.connect().await?.table(self.table.clone())?;
@@ -158,16 +174,16 @@ impl Import {
     }
 
     /// Opens the input, and locks the files beside it. Changes none of them.
-    async fn open(&self) -> Result<Source, Failure> {
+    async fn open(&self, format: &format::Format, skip: u64) -> Result<Source, Failure> {
         let is_file = !is_stdin(&self.file) && fs::metadata(&self.file).is_ok_and(|found| found.is_file());
         if !is_file {
-            let lines = InputLines::open(Some(&self.file)).await?;
+            let lines = InputLines::open(Some(&self.file)).await?.skip(skip);
             self.refuse_to_resume_a_pipe()?;
             if let Some(rejects) = &self.rejects {
                 whole_file::check(rejects)?;
             }
             return Ok(Source {
-                lines,
+                lines: self.unpacked(lines).await?,
                 state: State::default(),
                 checkpoint: None,
                 rejects: self.rejects.clone(),
@@ -189,7 +205,12 @@ impl Import {
         whole_file::check(&checkpoint)?;
         whole_file::check(&rejects)?;
         let locks = vec![lock(&checkpoint)?, lock(&rejects)?];
-        let checkpoint = Checkpoint::new(checkpoint, &self.file, &self.table)?;
+        let skipped = match skip {
+            0 => String::new(),
+            lines => format!(" --skip {lines}"),
+        };
+        let options = format.options() + &skipped;
+        let checkpoint = Checkpoint::new(checkpoint, &self.file, &self.table, options)?;
         let state = match checkpoint.read()? {
             None => State::default(),
             Some(state) if self.resume => state,
@@ -203,13 +224,33 @@ impl Import {
                 )));
             }
         };
+        let position = state.position;
+        let lines = InputLines::open_at(&self.file, position.line, position.offset).await?;
         Ok(Source {
-            lines: InputLines::open_at(&self.file, state.position.line, state.position.offset).await?,
+            lines: self.unpacked(lines).await?.skip(skip),
             state,
             checkpoint: Some(checkpoint),
             rejects: Some(rejects),
             locks,
         })
+    }
+
+    /// Refuses lines that are compressed.
+    async fn unpacked(&self, mut lines: InputLines) -> Result<InputLines, Failure> {
+        if !lines.is_gzip().await? {
+            return Ok(lines);
+        }
+        let (name, file) = match is_stdin(&self.file) {
+            true => ("stdin".to_owned(), "FILE".to_owned()),
+            false => (
+                self.file.display().to_string(),
+                hints::quote(&self.file.display().to_string()),
+            ),
+        };
+        Err(Failure::Refused(format!(
+            "{name} is compressed by gzip; import its contents: zcat {file} | hbase-txn import {} -",
+            self.table
+        )))
     }
 
     fn refuse_to_resume_a_pipe(&self) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use hbase_txn::Mutation;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{
+    families::Families,
     format::Format,
     ledger::Rejection,
     settlement::{Settlement, Stop, is_of_one_line},
@@ -29,6 +30,8 @@ const HELD: usize = 16 << 20;
 pub(super) struct Importer {
     lines: InputLines,
     format: Format,
+    /// The families of the table, or `None` if the user may not read them.
+    families: Option<Families>,
     writer: Writer,
     watch: Watch,
 }
@@ -44,6 +47,7 @@ impl Importer {
     pub(super) fn new(
         lines: InputLines,
         format: Format,
+        families: Option<Families>,
         writer: Writer,
         settlement: Settlement,
         signals: Signals,
@@ -53,6 +57,7 @@ impl Importer {
         Self {
             lines,
             format,
+            families,
             writer,
             watch: Watch {
                 settlement,
@@ -96,7 +101,7 @@ impl Importer {
             };
             let parsed = match &line.text {
                 Ok(text) if self.format.is_blank(text) => continue,
-                Ok(text) => self.format.parse(line.number, text),
+                Ok(text) => self.parse(line.number, text),
                 Err(TooLong { longest }) => {
                     Err(format!("line {} is longer than {longest} bytes", line.number))
                 }
@@ -109,10 +114,22 @@ impl Importer {
                     self.watch.settlement.check()?;
                 }
             }
-            if self.watch.settlement.ledger.held() > HELD {
+            let settlement = &self.watch.settlement;
+            if settlement.ledger.held() > HELD || settlement.is_full() {
                 self.drain().await?;
             }
         }
+    }
+
+    fn parse(&self, number: u64, text: &[u8]) -> Result<Vec<LineMutation>, String> {
+        let mutations = self.format.parse(number, text)?;
+        if let Some(families) = &self.families {
+            let named = mutations.iter().flat_map(|line| line.mutation.families());
+            families
+                .check(named)
+                .map_err(|why| format!("line {number}: {why}"))?;
+        }
+        Ok(mutations)
     }
 
     /// Writes the mutations of a line, until one is refused.

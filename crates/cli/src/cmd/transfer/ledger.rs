@@ -101,6 +101,11 @@ impl Ledger {
         self.lines.push_front(line);
     }
 
+    /// Returns the number of lines.
+    pub(super) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Returns the number of bytes in memory.
     pub(super) fn held(&self) -> usize {
         self.held

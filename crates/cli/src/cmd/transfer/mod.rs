@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `import` | the options of an import, its checkpoint and its summary |
 //! | `importer` | reads lines and writes their mutations |
+//! | `families` | the families of the table, which are checked before a line is sent |
 //! | `settlement` | what became of the lines: counts, rejects, checkpoints, progress |
 //! | `ledger` | the lines in flight, in the order of the file |
 //! | `checkpoint` | the file that records how far an import is |
@@ -23,6 +24,7 @@ mod check;
 mod checkpoint;
 mod export;
 mod exporter;
+mod families;
 mod file_lock;
 mod format;
 mod import;

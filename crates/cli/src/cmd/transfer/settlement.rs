@@ -101,6 +101,21 @@ impl Settlement {
         self.rejections += 1;
     }
 
+    /// Whether no further line may be written before those in flight are done: more than the maximum number of
+    /// rejected lines could be among them. Lines that are imported raise the limit, so that an import with few
+    /// rejects is as fast as one without a maximum.
+    pub(super) fn is_full(&self) -> bool {
+        let Some(most) = self.max_rejects else {
+            return false;
+        };
+        let imported = self.state.imported + self.state.rejected - self.lines_before;
+        let allowed = most
+            .saturating_sub(self.rejections)
+            .saturating_add(imported)
+            .max(1);
+        self.ledger.lines() as u64 > allowed
+    }
+
     /// Takes what the writer has done. Returns whether it took failures.
     pub(super) fn settle(&mut self, writer: &Writer) -> Result<bool, Failure> {
         // Before the failures: those below it are among them.
@@ -234,9 +249,11 @@ pub(super) fn is_of_one_line(error: &Error) -> bool {
         error.kind(),
         ErrorKind::InvalidInput | ErrorKind::FamilyNotFound | ErrorKind::LimitExceeded | ErrorKind::Server
     );
-    // A throttle of the table or its namespace.
-    let is_of_a_quota = |remote: &RemoteException| remote.class.contains(".quotas.");
-    is_of_one_line && !error.is_retryable() && !error.remote().is_some_and(is_of_a_quota)
+    // A throttle of the table or its namespace, or `HRegion.checkReadOnly`.
+    let is_of_the_table = |remote: &RemoteException| {
+        remote.class.contains(".quotas.") || remote.message.contains("region is read only")
+    };
+    is_of_one_line && !error.is_retryable() && !error.remote().is_some_and(is_of_the_table)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Rows as fields with a separator, as HBase's `ImportTsv` reads them.
 
-use std::{collections::BTreeSet, str};
+use std::{collections::BTreeSet, fmt, str};
 
 use bytes::Bytes;
 use hbase_txn::{BytesBinary, Cell, Mutation, Put, Row, parse_bytes_binary};
@@ -45,10 +45,11 @@ enum Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Separator(u8);
 
-/// Parses `HBASE_ROW_KEY,f:q1,f:q2`. A comma in a name is written `\x2C`.
+/// Parses `HBASE_ROW_KEY,f:q1,f:q2`, also with spaces around the names. A comma in a name is written `\x2C`, a
+/// space at its end `\x20`.
 pub(super) fn columns(text: &str) -> Result<Columns, String> {
     let mut fields = Vec::new();
-    for name in text.split(',') {
+    for name in text.split(',').map(str::trim) {
         let field = match name {
             ROW_KEY => Field::Row,
             TS_KEY => Field::Timestamp,
@@ -108,7 +109,38 @@ impl Columns {
     }
 }
 
+/// Writes the columns in one form for each meaning.
+impl fmt::Display for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, field) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            match field {
+                Field::Row => f.write_str(ROW_KEY)?,
+                Field::Timestamp => f.write_str(TS_KEY)?,
+                Field::Column(Column { family, qualifier }) => {
+                    let name = format!("{}:{}", BytesBinary(family), BytesBinary(qualifier));
+                    f.write_str(&name.replace(',', r"\x2C").replace(' ', r"\x20"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Tsv {
+    /// Returns the options that determine the meaning of a line.
+    pub(super) fn options(&self) -> String {
+        let Self {
+            columns,
+            separator: Separator(byte),
+            raw,
+        } = self;
+        let raw = if *raw { " --raw" } else { "" };
+        format!("--columns {columns} --separator \\x{byte:02X}{raw}")
+    }
+
     /// Parses a line. The error names the line and the field, counted from 1.
     pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Mutation, String> {
         refuse_byte_order_mark(number, text)?;
@@ -289,6 +321,28 @@ mod tests {
             let read = tsv(columns, separator, false).parse(1, line.as_bytes());
             assert_eq!(read, Ok(expected.clone().into()));
         }
+    }
+
+    #[test]
+    fn names_of_columns_are_trimmed() {
+        let trimmed = columns("HBASE_ROW_KEY, f:a ,\tf:b").unwrap();
+        assert_eq!(trimmed, columns("HBASE_ROW_KEY,f:a,f:b").unwrap());
+        let kept = columns(r"HBASE_ROW_KEY,f:a\x20").unwrap();
+        assert_eq!(kept.of_cells().next().unwrap().qualifier, "a ");
+    }
+
+    #[test]
+    fn options_have_one_form_for_each_meaning() {
+        let options = |names, separator, raw| tsv(names, separator, raw).options();
+        let expected = r"--columns HBASE_ROW_KEY,HBASE_TS_KEY,f:a\x2Cb --separator \x2C --raw";
+        assert_eq!(
+            options(r"HBASE_ROW_KEY,HBASE_TS_KEY, f:\x61\x2cb", ",", true),
+            expected
+        );
+        assert_eq!(
+            options("HBASE_ROW_KEY,f", r"\x09", false),
+            r"--columns HBASE_ROW_KEY,f: --separator \x09"
+        );
     }
 
     #[test]
