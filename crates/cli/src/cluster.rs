@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -55,6 +56,14 @@ impl Global {
             ));
         }
         Ok(chosen.config)
+    }
+
+    /// Names the cluster on a terminal, before it is changed.
+    pub(crate) fn name_cluster(&self) -> Result<(), Failure> {
+        if io::stderr().is_terminal() {
+            output::complain(&format!("cluster {}", self.chosen()?));
+        }
+        Ok(())
     }
 
     /// Returns the settings, and what chose the cluster. An option takes precedence over the environment, the

@@ -28,6 +28,7 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let chosen = global.chosen()?;
         let connection = global.connect().await?;
         let mut progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
@@ -42,7 +43,7 @@ impl Doctor {
             let audit = audit?;
             let (tables, regions) = (audit.tables.len(), audit.regions);
             Ok(Audited {
-                looked_at: Some(summary(&audit)),
+                looked_at: Some(format!("cluster {chosen}, {}", summary(&audit))),
                 fine: format!(
                     "no problems found ({}, {} queried)",
                     output::counted(tables, "table"),

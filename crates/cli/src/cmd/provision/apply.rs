@@ -48,6 +48,7 @@ pub(crate) struct Apply {
 impl Apply {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let files = files::read(&self.files).await?;
+        global.name_cluster()?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
         let plans = signed(plans, self.sign, &connection).await?;

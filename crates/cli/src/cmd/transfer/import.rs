@@ -138,7 +138,7 @@ impl Import {
         let table = connection.table(self.table.clone())?;
         let families = Families::read(&connection, &self.table).await?;
         if let (Some(families), format::Format::Tsv(tsv)) = (&families, &format) {
-            let named = tsv.columns.of_cells().map(|column| &column.family);
+            let named = tsv.columns.of_cells().map(|typed| &typed.column.family);
             let checked = families.check(named);
             checked.map_err(|why| Failure::Refused(format!("--columns: {}: {why}", self.table)))?;
         }

@@ -119,9 +119,13 @@ impl fmt::Display for Columns {
             match field {
                 Field::Row => f.write_str(ROW_KEY)?,
                 Field::Timestamp => f.write_str(TS_KEY)?,
-                Field::Column(Column { family, qualifier }) => {
+                Field::Column(TypedColumn { column, value_type }) => {
+                    let Column { family, qualifier } = column;
                     let name = format!("{}:{}", BytesBinary(family), BytesBinary(qualifier));
                     f.write_str(&name.replace(',', r"\x2C").replace(' ', r"\x20"))?;
+                    if let Some(value_type) = value_type {
+                        write!(f, ":{}", value_type.name())?;
+                    }
                 }
             }
         }
@@ -328,7 +332,7 @@ mod tests {
         let trimmed = columns("HBASE_ROW_KEY, f:a ,\tf:b").unwrap();
         assert_eq!(trimmed, columns("HBASE_ROW_KEY,f:a,f:b").unwrap());
         let kept = columns(r"HBASE_ROW_KEY,f:a\x20").unwrap();
-        assert_eq!(kept.of_cells().next().unwrap().qualifier, "a ");
+        assert_eq!(kept.of_cells().next().unwrap().column.qualifier, "a ");
     }
 
     #[test]
