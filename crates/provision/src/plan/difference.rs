@@ -104,9 +104,10 @@ fn family_configuration(
             ..of_family(
                 table,
                 wanted,
-                match after.contains_key(name) {
-                    true => ChangeKind::SetFamilyConfiguration,
-                    false => ChangeKind::RemoveFamilyConfiguration,
+                if after.contains_key(name) {
+                    ChangeKind::SetFamilyConfiguration
+                } else {
+                    ChangeKind::RemoveFamilyConfiguration
                 },
             )
         })

@@ -53,9 +53,10 @@ impl Plan {
         let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, &self.allow_data_loss).await?;
-        let plans: Vec<_> = match self.strict {
-            true => plans.into_iter().map(hbase_provision::Plan::strict).collect(),
-            false => plans,
+        let plans: Vec<_> = if self.strict {
+            plans.into_iter().map(hbase_provision::Plan::strict).collect()
+        } else {
+            plans
         };
         for plan in &plans {
             show::plan(plan, global.output)?;

@@ -42,9 +42,10 @@ pub(super) fn read(path: &Path, rule: &PartitionRule) -> Result<Vec<Bytes>, Fail
             Err(why) => wrong.push(format!("{name}:{number}: {why}")),
         }
     }
-    match wrong.is_empty() {
-        true => Ok(keys.into_iter().collect()),
-        false => Err(Failure::Refused(wrong.join("\n"))),
+    if wrong.is_empty() {
+        Ok(keys.into_iter().collect())
+    } else {
+        Err(Failure::Refused(wrong.join("\n")))
     }
 }
 

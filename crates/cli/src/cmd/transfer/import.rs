@@ -240,12 +240,11 @@ impl Import {
         if !lines.is_gzip().await? {
             return Ok(lines);
         }
-        let (name, file) = match is_stdin(&self.file) {
-            true => ("stdin".to_owned(), "FILE".to_owned()),
-            false => (
-                self.file.display().to_string(),
-                hints::quote(&self.file.display().to_string()),
-            ),
+        let path = self.file.display().to_string();
+        let (name, file) = if is_stdin(&self.file) {
+            ("stdin".to_owned(), "FILE".to_owned())
+        } else {
+            (path.clone(), hints::quote(&path))
         };
         Err(Failure::Refused(format!(
             "{name} is compressed by gzip; import its contents: zcat {file} | hbase-txn import {} -",
