@@ -88,7 +88,7 @@ fn of_environment(variable: &str, environment: impl Fn(&str) -> Option<String>) 
 /// Expands the Java system properties that configuration files use.
 fn of_system(name: &str, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
     match name {
-        "user.name" => environment("USER"),
+        "user.name" => environment("USER").or_else(|| Some(super::user::name_of_user_id())),
         "user.home" => environment("HOME"),
         _ => None,
     }

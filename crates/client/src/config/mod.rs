@@ -21,6 +21,7 @@ mod tls;
 mod tls_keys;
 #[cfg(feature = "kerberos")]
 mod token_file;
+mod user;
 
 use std::{env, path::Path, time::Duration};
 
@@ -45,6 +46,7 @@ pub use tls::{TlsOptions, TlsVersion};
 pub(crate) use tls_keys::TlsKeys;
 #[cfg(feature = "kerberos")]
 pub use token_file::TokenFile;
+pub use user::login_name;
 
 use crate::{
     error::{Error, Result},
@@ -678,11 +680,3 @@ impl Config {
 
 /// The folder of HBase's configuration files.
 const CONF_DIR: &str = "HBASE_CONF_DIR";
-
-/// Returns the name of the current user, as Hadoop determines it.
-pub fn login_name() -> String {
-    ["HADOOP_USER_NAME", "USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
-        .unwrap_or_else(|| "hbase-txn".into())
-}
