@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-const KIND: &str = "LEAD";
+pub(super) const KIND: &str = "LEAD";
 const SLOT: &str = "leader";
 
 /// A leader election: at most one candidate leads at a time, and each leadership has a higher term
@@ -270,7 +270,7 @@ impl Observer {
     }
 }
 
-fn leader(seen: SlotsSeen) -> Option<Leader> {
+pub(super) fn leader(seen: SlotsSeen) -> Option<Leader> {
     let (mut held, term) = (seen.held, seen.number);
     held.remove(SLOT).map(|holder| Leader { holder, term })
 }

@@ -45,6 +45,7 @@
 // | `permits` | `PermitRequest`: waiting for permits |
 // | `read_write` | `ReadWriteLock`: many readers or one writer |
 // | `election` | `Election`, `Campaign`, `Leadership` |
+// | `list` | all of them in a table |
 // | `contest` | waiting for any of them |
 //
 // Each is one row of a lock table; its holds are slots of that row (`lock::SlotRow`). Invariant: a
@@ -52,11 +53,13 @@
 
 mod contest;
 mod election;
+mod list;
 mod permits;
 mod read_write;
 mod semaphore;
 
 pub use election::{Campaign, Election, Leader, Leadership};
+pub use list::{CoordinationInfo, CoordinationState, list};
 pub use permits::PermitRequest;
 pub use read_write::{ReadWriteInfo, ReadWriteLock, ReadWriteRequest};
 pub use semaphore::{PermitHolder, Semaphore, SemaphoreInfo};

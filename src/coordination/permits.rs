@@ -86,7 +86,7 @@ impl PermitRequest {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "{} permits are asked for together, and there may be from 1 to {permits}",
+            "{} permits at once are out of range: from 1 to {permits}",
             self.count
         )))
     }
@@ -149,9 +149,9 @@ impl Contender for PermitRequest {
         let holder = seen.and_then(|seen| seen.held.values().next());
         match holder.map(|holder| holder.at(now)) {
             Some(holder) if permits == 1 => format!("the permit is not available: it is held by {holder}"),
-            Some(holder) => format!(
-                "{count} of {permits} permits are not available: {held} are held, one of them by {holder}"
-            ),
+            Some(holder) => {
+                format!("{count} of {permits} permits are not available: {held} are held, one by {holder}")
+            }
             None => format!(
                 "{count} of {permits} permits were not available when it was tried, and are free again"
             ),

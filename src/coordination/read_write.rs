@@ -13,7 +13,7 @@ use crate::{
     lock::{LockGuard, LockHolder, LockManager, LockRequest, LockToken, SlotRow, SlotsSeen},
 };
 
-const KIND: &str = "RW";
+pub(super) const KIND: &str = "RW";
 const WRITER: &str = "w";
 /// The prefix of a reader's slot.
 const READER: &str = "r";
@@ -129,16 +129,10 @@ impl ReadWriteLock {
     /// Returns an error if the call fails.
     pub async fn show(&self) -> Result<ReadWriteInfo> {
         let seen = self.row.read(self.row.table().deadline()).await;
-        let mut seen = seen.map_err(|error| in_context(&self.row, error))?;
-        let writer = seen.held.remove(WRITER);
-        let mut readers: Vec<LockHolder> = seen.held.into_values().collect();
-        readers.sort_by_key(|holder| holder.since);
-        Ok(ReadWriteInfo {
-            key: self.key().to_owned(),
-            writer,
-            readers,
-            fencing: seen.number,
-        })
+        Ok(info(
+            self.key(),
+            seen.map_err(|error| in_context(&self.row, error))?,
+        ))
     }
 
     /// Revokes the hold of the reader or writer with this token, as read in [`ReadWriteInfo`], and
@@ -319,6 +313,19 @@ impl Contender for ReadWriteRequest {
             }
             None => format!("the lock was not available for {deed} when it was tried, and is free again"),
         }
+    }
+}
+
+/// Returns the state of the lock with this key.
+pub(super) fn info(key: &str, mut seen: SlotsSeen) -> ReadWriteInfo {
+    let writer = seen.held.remove(WRITER);
+    let mut readers: Vec<LockHolder> = seen.held.into_values().collect();
+    readers.sort_by_key(|holder| holder.since);
+    ReadWriteInfo {
+        key: key.to_owned(),
+        writer,
+        readers,
+        fencing: seen.number,
     }
 }
 

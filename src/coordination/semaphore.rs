@@ -25,7 +25,7 @@ use crate::{
     random,
 };
 
-const KIND: &str = "SEM";
+pub(super) const KIND: &str = "SEM";
 /// The longest pause before the next check whether a definition is visible.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -178,24 +178,7 @@ impl Semaphore {
     pub async fn show(&self) -> Result<SemaphoreInfo> {
         let seen = self.read().await?;
         let permits = self.note(&seen).map_err(|error| self.in_context(error))?;
-        let available = permits.saturating_sub(taken(&seen));
-        let mut places: HashMap<Option<LockToken>, usize> = HashMap::new();
-        let mut holders: Vec<PermitHolder> = Vec::new();
-        for holder in seen.held.into_values() {
-            let place = *places.entry(holder.token).or_insert(holders.len());
-            if place == holders.len() {
-                holders.push(PermitHolder { permits: 0, holder });
-            }
-            holders[place].permits += 1;
-        }
-        holders.sort_by_key(|held| (held.holder.since, held.permits));
-        Ok(SemaphoreInfo {
-            key: self.key().to_owned(),
-            permits,
-            available,
-            holders,
-            fencing: seen.number,
-        })
+        Ok(info(self.key(), permits, seen))
     }
 
     /// Changes the number of permits, 1 to 1,024.
@@ -242,15 +225,20 @@ impl Semaphore {
     }
 
     /// Renews permits by their token, from any process: they are held for `lease` from now on, or
-    /// as long as before if that is longer. Returns `None` if they were renewed and the new lease
-    /// had not expired when the answer arrived, and the loss otherwise.
+    /// as long as before if that is longer. `None` is their own lease: that of their request, or of
+    /// their last renewal. Returns `None` if they were renewed and the new lease had not expired
+    /// when the answer arrived, and the loss otherwise.
     ///
     /// # Errors
     ///
     /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a lease out of range;
     /// - the errors of the calls, within the operation timeout.
-    pub async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
-        let renewed = self.row.renew(token, lease).await;
+    pub async fn renew(
+        &self,
+        token: LockToken,
+        lease: impl Into<Option<Duration>>,
+    ) -> Result<Option<LockLoss>> {
+        let renewed = self.row.renew(token, lease.into()).await;
         renewed.map_err(|error| self.in_context(error))
     }
 
@@ -278,9 +266,9 @@ impl Semaphore {
         check(permits)?;
         if let Some(ttl) = self.row.forgets_after() {
             return Err(Error::invalid(format!(
-                "the table's family forgets everything after {ttl:?}, and so the number of permits"
+                "the table's family keeps cells for {ttl:?} only, so the number of permits would be lost"
             ))
-            .with_hint("take a table whose family D has no TTL"));
+            .with_hint("use a table whose family D has no TTL"));
         }
         let (deadline, mut waiting) = self.patience();
         let mut is_written = false;
@@ -291,9 +279,9 @@ impl Semaphore {
                     there if there == permits => Ok(()),
                     there => Err(Error::new(
                         ErrorKind::DefinitionMismatch,
-                        format!("{permits} permits are asked for, and it is there with {there}"),
+                        format!("cannot create it with {permits} permits: it exists with {there}"),
                     )
-                    .with_hint("open it as it is, or resize it")),
+                    .with_hint("open it with the permits that it has, or resize it")),
                 };
             }
             // The delete marker of an earlier semaphore may hide this definition. It is then
@@ -345,7 +333,7 @@ impl Semaphore {
             if !waiting.goes_on().await {
                 return Err(Error::new(
                     ErrorKind::Conflict,
-                    "the semaphore was resized, or created again, each time it was to be deleted",
+                    "cannot delete it: other clients resized or created it again at each attempt",
                 )
                 .with_retryable(true));
             }
@@ -395,19 +383,41 @@ impl Semaphore {
     }
 }
 
+/// Returns the state of the semaphore with this key.
+pub(super) fn info(key: &str, permits: u32, seen: SlotsSeen) -> SemaphoreInfo {
+    let available = permits.saturating_sub(taken(&seen));
+    let mut places: HashMap<Option<LockToken>, usize> = HashMap::new();
+    let mut holders: Vec<PermitHolder> = Vec::new();
+    for holder in seen.held.into_values() {
+        let place = *places.entry(holder.token).or_insert(holders.len());
+        if place == holders.len() {
+            holders.push(PermitHolder { permits: 0, holder });
+        }
+        holders[place].permits += 1;
+    }
+    holders.sort_by_key(|held| (held.holder.since, held.permits));
+    SemaphoreInfo {
+        key: key.to_owned(),
+        permits,
+        available,
+        holders,
+        fencing: seen.number,
+    }
+}
+
 fn check(permits: u32) -> Result<()> {
     if (1..=Semaphore::MAX_PERMITS).contains(&permits) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{permits} permits; a semaphore has from 1 to {}",
+        "{permits} permits are out of range: from 1 to {}",
         Semaphore::MAX_PERMITS
     )))
 }
 
 /// Decodes the number of permits: decimal digits, readable in HBase's shell, with or without the
 /// random ones.
-fn decode(definition: &Bytes) -> Result<u32> {
+pub(super) fn decode(definition: &Bytes) -> Result<u32> {
     let text = std::str::from_utf8(definition).ok();
     let permits = text.map(|text| match text.split_once(' ') {
         Some((permits, random)) if random.len() == 16 => permits,
@@ -436,10 +446,10 @@ fn not_found() -> Error {
 fn not_in_sight() -> Error {
     Error::new(
         ClientErrorKind::DeadlineExceeded,
-        "the change was applied, but it lies behind what is stamped ahead of the server's clock",
+        "the change was applied, but cells with timestamps ahead of the server's clock hide it",
     )
     .with_retryable(true)
-    .with_hint("compare the clocks of the region servers, and try it again")
+    .with_hint("compare the clocks of the region servers, and try again")
 }
 
 impl fmt::Debug for Semaphore {

@@ -109,7 +109,7 @@ impl LatchLocation {
                 self.forget(own, deadline).await.map_err(unknown)?;
                 Err(Error::new(
                     ErrorKind::LatchExists,
-                    "another farm began the latch at the same moment; this one gave way, and the other may have, too",
+                    "another farm created the latch at the same moment; this call withdrew its count, and the other may have too",
                 )
                 .with_retryable(true))
             }
@@ -221,7 +221,7 @@ fn counted(observation: &LatchObservation, counted: bool) -> Result<LatchCount> 
 fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "others changed the latch each time it was tried",
+        "other clients changed the latch at each attempt",
     )
     .with_retryable(true)
     .with_hint(

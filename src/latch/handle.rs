@@ -254,7 +254,7 @@ impl Latch {
         turn.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "other tasks of this process were changing the latch all the time",
+                "other tasks of this process kept changing the latch",
             )
             .with_retryable(true)
             .with_hint("count by more at a time, from fewer tasks, or allow more time");
@@ -279,8 +279,12 @@ impl Latch {
 
 /// Converts a count to the eight-byte number of its cell.
 pub(crate) fn whole(count: u64) -> Result<i64> {
-    i64::try_from(count)
-        .map_err(|_| Error::invalid(format!("a count of {count}; it is {} at most", i64::MAX)))
+    i64::try_from(count).map_err(|_| {
+        Error::invalid(format!(
+            "a count of {count} is out of range: at most {}",
+            i64::MAX
+        ))
+    })
 }
 
 /// Refuses an invalid time to live; `cells_live` is the TTL of the table's cells.
@@ -290,7 +294,7 @@ pub(crate) fn check_life(ttl: Duration, cells_live: Option<Duration>) -> Result<
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a latch that lives for {ttl:?}; it is from {MIN_LATCH_TTL:?} to {longest:?} here"
+        "a lifetime of {ttl:?} is out of range: from {MIN_LATCH_TTL:?} to {longest:?} in this table"
     )))
 }
 
@@ -300,7 +304,7 @@ pub(super) fn no_place_for_participants() -> Error {
     let family = LatchTableOptions::STATE_FAMILY;
     Error::new(
         ClientErrorKind::FamilyNotFound,
-        format!("the table has no family {family}, in which it is known who has arrived"),
+        format!("the table has no family {family}, which records the participants that arrived"),
     )
     .with_hint(
         "count down instead, or add the family and open the table again in all processes that count in it",

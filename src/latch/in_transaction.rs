@@ -93,14 +93,14 @@ impl UpdateView<'_> {
 fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
     let there = latch.location.table.name();
     let why = if latch.location.cells.counts != PARTITION_FAMILY {
-        format!("it lives in the table of latches {there}")
+        format!("it is in latch table {there}")
     } else if here != there {
-        format!("it lives in table {there}, and the transaction is of {here}")
+        format!("it is in table {there}, and the transaction in {here}")
     } else {
         return Ok(());
     };
     Err(Error::invalid(format!(
-        "the latch can't be part of the transaction: {why}, where the server that applies the transaction can't write"
+        "the latch can't be part of the transaction: {why}, which the server that applies the transaction cannot change"
     ))
     .with_hint("take a latch of PartitionLatches, in the partition of the data; or count down when it is committed")
     .at_operation(format!("latch {}", latch.key()))
@@ -137,7 +137,7 @@ impl Counting {
             latch: latch.clone(),
             operation: LatchOperation::CountDown(amount),
             least: by,
-            condition: condition.label(format!("latch {} has {by} to count down", latch.key())),
+            condition: condition.label(format!("latch {}", latch.key())),
             deed: format!("count down by {by}"),
         })
     }
@@ -165,7 +165,7 @@ impl Counting {
             latch: latch.clone(),
             operation: LatchOperation::Arrive(column),
             least: 1,
-            condition: condition.label(format!("latch {} open, or {participant} arrived", latch.key())),
+            condition: condition.label(format!("latch {}", latch.key())),
             deed: format!("arrival of {participant}"),
         })
     }
@@ -223,6 +223,14 @@ impl Part for Counting {
 
     fn condition(&self) -> &Condition {
         &self.condition
+    }
+
+    fn failure(&self) -> String {
+        let key = self.latch.key();
+        match self.operation {
+            LatchOperation::Arrive(_) => format!("latch {key} is not open for the {}", self.deed),
+            _ => format!("latch {key} has fewer than {} to count down", self.least),
+        }
     }
 
     fn writes(&self) -> bool {

@@ -312,10 +312,10 @@ pub(crate) fn check_leftover(cells: &Cells, observation: &LatchObservation) -> R
 fn end_not_known() -> Error {
     Error::new(
         ErrorKind::LatchCorrupt,
-        "it is not known when the latch ends, and a gateway does not show it",
+        "the end of the latch is unknown: a gateway does not show it",
     )
     .with_hint(
-        "a Java client made the latch, or has made it live longer: count natively, or once natively and then through a gateway",
+        "a Java client created the latch, or extended its lifetime: count natively, or once natively and then through a gateway",
     )
 }
 

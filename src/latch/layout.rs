@@ -16,7 +16,7 @@ pub const MIN_LATCH_TTL: Duration = Duration::from_millis(100);
 /// The longest time to live of a latch.
 pub const MAX_LATCH_TTL: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// The family of the counts in a latch table.
-const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
+pub(super) const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
 /// The family of the state beyond the counts in a latch table.
 pub(super) const STATE: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
 /// The family of latches in partitions, which they share with locks.
@@ -114,6 +114,12 @@ fn farm_of(level: Level, farm: &str) -> &str {
         Level::Dc => farm,
         Level::Xdc => "",
     }
+}
+
+/// Returns the farm of a note column, which is empty for the latch of all farms. `None` if the column
+/// is not a note.
+pub(super) fn farm_of_note(qualifier: &[u8]) -> Option<&[u8]> {
+    qualifier.strip_prefix(&[NOTE])
 }
 
 /// Returns the farm of a count column, which is empty in a partition. `None` if the column is not a

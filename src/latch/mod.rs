@@ -71,6 +71,7 @@
 // | `location` | the row of one latch, and the calls that read and change it |
 // | `observation` `note` `pending` `layout` | the cells of the row |
 // | `state` | the state of a latch, for callers |
+// | `list` | the latches and barriers of a table |
 //
 // Invariants: every write has the condition that the row is as it was read when the write was
 // planned; all cells of a latch expire with it, to the millisecond, and no cell under them expires
@@ -84,6 +85,7 @@ mod in_transaction;
 #[cfg(feature = "thrift")]
 mod intent;
 mod layout;
+mod list;
 mod location;
 mod manager;
 mod name;
@@ -111,6 +113,7 @@ pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MAX_PARTIES};
 pub use handle::Latch;
 pub use in_partition::PartitionLatches;
 pub use layout::{MAX_LATCH_TTL, MIN_LATCH_TTL};
+pub use list::{ListedBarrier, ListedLatch};
 pub use manager::{LatchManager, LatchManagerOptions};
 pub use name::LatchName;
 pub use state::{LatchCount, LatchInfo, LatchState};

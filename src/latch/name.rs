@@ -54,6 +54,13 @@ impl LatchName {
         })
     }
 
+    /// Reads the name from a row key. Returns `None` for keys that this library does not write.
+    pub(super) fn of_row(row: &[u8]) -> Option<Self> {
+        let key = std::str::from_utf8(row.get(1..)?).ok()?;
+        let (client, id) = key.split_once(SEPARATOR)?;
+        Self::new(client, id).ok().filter(|name| name.row() == row)
+    }
+
     /// Returns its key, without the leading byte of its row.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -115,6 +122,8 @@ mod tests {
         assert_eq!(name.key(), "order-service_batch_42");
         assert_eq!((name.client(), name.id()), ("order-service", "batch_42"));
         assert_eq!(name.row()[1..], *b"order-service_batch_42");
+        assert_eq!(LatchName::of_row(&name.row()), Some(name));
+        assert_eq!(LatchName::of_row(b"\x00order-service_batch_42"), None);
     }
 
     #[rstest]

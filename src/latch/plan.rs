@@ -206,7 +206,7 @@ pub(super) fn tally(
     match (left.checked_add_signed(delta), own.checked_add(delta)) {
         (None, _) => Err(too_far(delta.unsigned_abs(), left)),
         (Some(left), Some(value)) if i64::try_from(left).is_ok() => Ok(Tally { value, left }),
-        _ => Err(Error::invalid("the count would be more than eight bytes can say")),
+        _ => Err(Error::invalid("the count would exceed eight bytes")),
     }
 }
 
@@ -520,16 +520,15 @@ pub(crate) fn gone(state: LatchState) -> Error {
     match state {
         LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired")
             .with_hint("create it again with init, for as long as the counted work may take"),
-        _ => Error::new(ErrorKind::LatchAbsent, "there is no such latch").with_hint(
-            "init makes it; in a table without the state family this may also be one that has expired",
-        ),
+        _ => Error::new(ErrorKind::LatchAbsent, "there is no such latch")
+            .with_hint("create it with init; in a table without the state family it may also have expired"),
     }
 }
 
 fn exists(state: LatchState, left: u64) -> Error {
     Error::new(
         ErrorKind::LatchExists,
-        format!("the latch is there: {state}, {left} to count down"),
+        format!("the latch exists: {state}, {left} to count down"),
     )
     .with_hint("delete it first, or add to it by counting up")
 }
@@ -539,10 +538,10 @@ fn too_far(by: u64, left: u64) -> Error {
         ClientErrorKind::LimitExceeded,
         match left {
             0 => "the latch is reached, nothing is left to count down".to_owned(),
-            left => format!("{by} can't be counted down, only {left} are left"),
+            left => format!("cannot count down by {by}: only {left} left"),
         },
     )
-    .with_hint("who counts twice? arrive counts each participant once; count_up adds what was forgotten")
+    .with_hint("use arrive, which counts each participant once; or add to the count with count_up")
 }
 
 #[cfg(test)]

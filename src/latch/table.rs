@@ -156,7 +156,7 @@ impl Families {
         let counts = descriptor.family(LatchTableOptions::FAMILY).ok_or_else(|| {
             Error::new(
                 ClientErrorKind::FamilyNotFound,
-                "the table has no family C, in which counts are kept",
+                "the table has no family C for counts",
             )
             .with_hint("name a latch table")
         })?;

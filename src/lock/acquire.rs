@@ -411,6 +411,7 @@ mod tests {
             token: LockToken::unique(&SystemEnvironment),
             renewal: 0,
             ttl: Millis(1_000),
+            lease: Millis(1_000),
             holder: "holder".into(),
             over: None,
         };

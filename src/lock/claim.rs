@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{
     clock::Moment,
+    lease::{MAX_LEASE, MIN_LEASE},
     owner::{HeldBy, LockToken, Millis},
     row_state::{Occupant, RowLease, RowState},
     state::{LockHolder, LockLoss},
@@ -87,6 +88,13 @@ impl LockClaim {
         }
     }
 
+    /// Returns the lease of the request or of the last renewal.
+    pub(super) fn own_lease(&self) -> Duration {
+        let lease = self.row_leases.first().map(|row_lease| row_lease.held.lease);
+        // Another program may have written the cell.
+        Duration::from(lease.unwrap_or_default()).clamp(MIN_LEASE, MAX_LEASE)
+    }
+
     /// Returns when the server ends the hold unless it is renewed: the earliest end of its rows.
     pub(super) fn end(&self) -> Moment {
         let lease = self.row_leases.iter().map(|row_lease| row_lease.held.ttl).min();
@@ -153,9 +161,9 @@ pub(crate) fn next_renewal(renewal: u64) -> Result<u64> {
     renewal.checked_add(1).ok_or_else(|| {
         Error::new(
             ClientErrorKind::Protocol,
-            "the owner cell of the lock counts so many renewals that there can't be another",
+            "the number of renewals in the lock's owner cell is at its maximum",
         )
-        .with_hint("release the lock, or take it away by force")
+        .with_hint("release the lock, or revoke it")
     })
 }
 
@@ -176,7 +184,7 @@ pub(crate) fn loss(token: LockToken, is_over: bool, states: &[RowState]) -> Lock
 pub(crate) fn changed_meanwhile(done: &str) -> Error {
     Error::new(
         ErrorKind::Conflict,
-        format!("another client changed the lock each time it was {done}"),
+        format!("another client changed the lock each time it was to be {done}"),
     )
     .with_retryable(true)
 }
@@ -197,6 +205,7 @@ mod tests {
             renewal: 1,
             // Renewed 4 s after it was acquired.
             ttl: Millis(14_000),
+            lease: Millis(10_000),
             holder: "holder".into(),
             over: None,
         };

@@ -155,7 +155,7 @@ impl LockGuard {
                 ClientErrorKind::DeadlineExceeded,
                 "the lock was acquired, but its lease expired before the guard could be returned",
             )
-            .with_hint("take a longer lease"),
+            .with_hint("use a longer lease"),
             Some(loss) => Error::new(
                 ErrorKind::LockLost,
                 format!(
@@ -340,7 +340,7 @@ impl Held {
         let error = Error::new(
             ErrorKind::LockLost,
             format!(
-                "the lock is not held any more: {}",
+                "the lock is no longer held: {}",
                 loss.at(self.location.wall_clock())
             ),
         );

@@ -124,14 +124,14 @@ impl UpdateView<'_> {
 fn check_location(here: &TableName, location: &LockLocation, name: &str) -> Result<()> {
     let there = location.table.name();
     let why = if location.rows.family != PARTITION_FAMILY {
-        format!("it lives in the table of locks {there}")
+        format!("it is in lock table {there}")
     } else if here != there {
-        format!("it lives in table {there}, and the transaction is of {here}")
+        format!("it is in table {there}, and the transaction in {here}")
     } else {
         return Ok(());
     };
     Err(Error::invalid(format!(
-        "the lock can't be part of the transaction: {why}, where the server that applies the transaction can't look"
+        "the lock can't be part of the transaction: {why}, which the server that applies the transaction cannot check"
     ))
     .with_hint(
         "take a lock of PartitionLocks, in the partition of the data; or pass its fencing number to a receiver that can refuse \
@@ -158,7 +158,7 @@ impl Fence {
             held.beginning.clone(),
         );
         Self {
-            condition: condition.label(format!("lock {} held by {}", held.name, guard.token())),
+            condition: condition.label(format!("lock {}", held.name)),
             held,
         }
     }
@@ -168,8 +168,9 @@ impl Fence {
         let Some(Outcome::Rejected(rejection)) = outcome else {
             return;
         };
-        let label = self.condition.label_text();
-        if let Some(failed) = rejection.failed.iter().find(|failed| failed.label == label) {
+        // No two parts of a transaction have one row.
+        let is_own = |failed: &&FailedCondition| failed.is_of_part && failed.row == *self.condition.row();
+        if let Some(failed) = rejection.failed.iter().find(is_own) {
             self.held.term.lose(self.loss(failed));
         }
     }
@@ -194,6 +195,10 @@ impl Part for Fence {
 
     fn condition(&self) -> &Condition {
         &self.condition
+    }
+
+    fn failure(&self) -> String {
+        format!("lock {} is no longer held by this guard", self.held.name)
     }
 
     fn writes(&self) -> bool {
@@ -231,6 +236,10 @@ impl Part for Release {
 
     fn condition(&self) -> &Condition {
         &self.fence.condition
+    }
+
+    fn failure(&self) -> String {
+        self.fence.failure()
     }
 
     fn writes(&self) -> bool {

@@ -27,6 +27,6 @@ pub(crate) fn check_margin(lease: Duration, margin: Duration) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a margin of {margin:?} leaves nothing of a lease of {lease:?}"
+        "a margin of {margin:?} is not shorter than the lease of {lease:?}"
     )))
 }

@@ -15,7 +15,16 @@ use super::{
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// The maximum number of listed locks.
-const MOST: usize = 1_000_000;
+pub(super) const MOST: usize = 1_000_000;
+
+/// Returns the error of a list with more locks than [`MOST`].
+pub(super) fn too_many() -> Error {
+    Error::new(
+        ClientErrorKind::LimitExceeded,
+        format!("more than {MOST} locks are held"),
+    )
+    .with_hint("show single locks")
+}
 
 impl LockManager {
     /// Lists the held locks of the table, of all clients and farms, in the order of their rows. The
@@ -49,12 +58,7 @@ impl LockManager {
                 continue;
             }
             if rows.len() >= MOST && !rows.contains_key(&lock) {
-                return Err(Error::new(
-                    ClientErrorKind::LimitExceeded,
-                    format!("more than {MOST} locks are held"),
-                )
-                .at_table(self.table())
-                .with_hint("show the locks that you want to know about one by one"));
+                return Err(too_many().at_table(self.table()));
             }
             rows.entry(lock)
                 .or_insert_with(|| vec![RowState::default(); own_rows])[index] = state;

@@ -89,7 +89,7 @@ impl<A> LocalLocks<A> {
     pub(crate) fn new(holder: String, cells_live: Option<Duration>) -> Result<Self> {
         if holder.len() > MAX_HOLDER {
             return Err(Error::invalid(format!(
-                "a holder's name of {} bytes; it may have {MAX_HOLDER}",
+                "a holder's name of {} bytes is too long: at most {MAX_HOLDER}",
                 holder.len()
             )));
         }
@@ -120,7 +120,7 @@ impl<A> LocalLocks<A> {
         let longest = self.cells_live.unwrap_or(MAX_LEASE).min(MAX_LEASE);
         if lease < MIN_LEASE || lease > longest {
             return Err(Error::invalid(format!(
-                "a lease of {lease:?}; it is from {MIN_LEASE:?} to {longest:?} here"
+                "a lease of {lease:?} is out of range: from {MIN_LEASE:?} to {longest:?} in this table"
             )));
         }
         Ok(())

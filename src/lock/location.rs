@@ -103,10 +103,10 @@ impl LockLocation {
         let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
         let error = match error.remote().is_some_and(is_no_number) {
             true => error.with_better_hint(format!(
-                "another program wrote the lock's counter; while the lock is free, delete of row '{}' the column {}:{}",
-                BytesBinary(self.rows.lock_row()),
+                "another program wrote the lock's counter; while the lock is free, delete column {}:{} of row '{}'",
                 BytesBinary(&self.rows.family),
                 BytesBinary(&self.rows.columns(0).fencing),
+                BytesBinary(self.rows.lock_row()),
             )),
             false => error,
         };

@@ -219,7 +219,8 @@ impl LockManager {
     }
 
     /// Renews a lock by its token, from any process: it is held for `lease` from now on, or as long
-    /// as before if that is longer. Returns `None` if it was renewed and the new lease had not
+    /// as before if that is longer. `None` is the lock's own lease: that of its request, or of its
+    /// last renewal. Returns `None` if it was renewed and the new lease had not
     /// expired when the answer arrived, and the loss otherwise.
     /// [`LockRequest::resume`](super::LockRequest::resume) returns a guard instead.
     ///
@@ -234,13 +235,14 @@ impl LockManager {
         level: Level,
         id: &str,
         token: LockToken,
-        lease: Duration,
+        lease: impl Into<Option<Duration>>,
     ) -> Result<Option<LockLoss>> {
         let (name, location) = self.location(level, id)?;
-        self.shared
-            .local
-            .check_lease(lease)
-            .map_err(|error| location.in_context(&name, error))?;
+        let lease = lease.into();
+        if let Some(lease) = lease {
+            let checked = self.shared.local.check_lease(lease);
+            checked.map_err(|error| location.in_context(&name, error))?;
+        }
         let renewed = location.renew_for(token, lease, location.table.deadline()).await;
         renewed.map_err(|error| location.in_context(&name, error))
     }

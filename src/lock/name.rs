@@ -1,6 +1,6 @@
 //! The name of a lock, and its row.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
 
@@ -66,20 +66,7 @@ impl LockName {
     /// Reads the name from a row key. Returns `None` for keys that this library does not write.
     pub(super) fn of_row(row: &[u8]) -> Option<Self> {
         let key = std::str::from_utf8(row.get(1..)?).ok()?;
-        let (level, parts) = key.split_once(SEPARATOR)?;
-        let name = match level {
-            "DC" => {
-                let (farm, rest) = parts.split_once(SEPARATOR)?;
-                let (client, id) = rest.split_once(SEPARATOR)?;
-                Self::dc(farm, client, id)
-            }
-            "XDC" => {
-                let (client, id) = parts.split_once(SEPARATOR)?;
-                Self::xdc(client, id)
-            }
-            _ => return None,
-        };
-        name.ok().filter(|name| name.row() == row)
+        key.parse().ok().filter(|name: &Self| name.row() == row)
     }
 
     /// Returns the lock whose two rows are separated by a region boundary at this key, if there is
@@ -145,6 +132,29 @@ impl LockName {
     }
 }
 
+impl FromStr for LockName {
+    type Err = Error;
+
+    /// Parses a key: `DC#farm#client#id` or `XDC#client#id`.
+    fn from_str(key: &str) -> Result<Self> {
+        let parts = key.split_once(SEPARATOR).and_then(|(level, rest)| {
+            let (first, rest) = rest.split_once(SEPARATOR)?;
+            Some(match level {
+                "DC" => (Some(first), rest.split_once(SEPARATOR)?),
+                "XDC" => (None, (first, rest)),
+                _ => return None,
+            })
+        });
+        match parts {
+            Some((Some(farm), (client, id))) => Self::dc(farm, client, id),
+            Some((None, (client, id))) => Self::xdc(client, id),
+            None => Err(Error::invalid(format!(
+                "{key:?} is not a full name: DC#FARM#CLIENT#ID or XDC#CLIENT#ID"
+            ))),
+        }
+    }
+}
+
 fn check_part(what: &str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid(format!("an empty {what}")));
@@ -184,7 +194,18 @@ mod tests {
         assert_eq!(xdc.key(), "XDC#svc#ключ");
         assert_eq!((xdc.farm(), xdc.client(), xdc.id()), (None, "svc", "ключ"));
         for name in [dc, xdc] {
-            assert_eq!(LockName::of_row(&name.row()), Some(name));
+            assert_eq!(LockName::of_row(&name.row()), Some(name.clone()));
+            assert_eq!(name.key().parse::<LockName>().unwrap(), name);
+        }
+        for key in [
+            "",
+            "DC#fra#svc",
+            "XDC#svc",
+            "XDC#svc#",
+            "dc#fra#svc#a",
+            "SEM#DC#fra#svc#a",
+        ] {
+            key.parse::<LockName>().unwrap_err();
         }
     }
 

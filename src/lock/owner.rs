@@ -55,12 +55,12 @@ impl FromStr for LockToken {
     fn from_str(text: &str) -> Result<Self> {
         if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(Error::invalid(format!(
-                "{text:?} is no token of a lock: 32 hexadecimal digits"
+                "{text:?} is not a lock token, which has 32 hexadecimal digits"
             )));
         }
         u128::from_str_radix(text, 16)
             .map(Self)
-            .map_err(|error| Error::invalid("no token of a lock").with_source(error))
+            .map_err(|error| Error::invalid("not a lock token").with_source(error))
     }
 }
 
@@ -85,6 +85,9 @@ pub(crate) struct HeldBy {
     pub(crate) renewal: u64,
     /// The cell TTL: marker and owner cell expire this long after their timestamp.
     pub(crate) ttl: Millis,
+    /// The lease of the request or of the last renewal. The TTL is longer after a renewal, because
+    /// it counts from the same timestamp.
+    pub(crate) lease: Millis,
     /// A name for humans.
     pub(crate) holder: String,
     /// The TTL in the `Free` value that this one was appended to, or that was cleared from under
@@ -151,10 +154,11 @@ impl Owner {
                 value.freeze()
             }
             Self::Held(held) => {
-                let mut value = BytesMut::with_capacity(42 + held.holder.len());
+                let mut value = BytesMut::with_capacity(50 + held.holder.len());
                 held.put_beginning(&mut value);
                 value.put_u64(held.renewal);
                 value.put_u64(held.ttl.0);
+                value.put_u64(held.lease.0);
                 value.put_slice(held.holder.as_bytes());
                 value.freeze()
             }
@@ -177,12 +181,14 @@ impl Owner {
                 let token = LockToken(value.try_get_u128().ok()?);
                 let renewal = value.try_get_u64().ok()?;
                 let ttl = Millis(value.try_get_u64().ok()?);
+                let lease = Millis(value.try_get_u64().ok()?);
                 let holder = std::str::from_utf8(value).ok()?;
                 (holder.len() <= MAX_HOLDER).then(|| {
                     Self::Held(HeldBy {
                         token,
                         renewal,
                         ttl,
+                        lease,
                         holder: holder.to_owned(),
                         over,
                     })
@@ -202,11 +208,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_owner_decodes(token: u128, renewal: u64, ttl: u64, over: u64, holder in "\\PC{0,60}") {
+        fn encoded_owner_decodes(token: u128, renewal: u64, ttl: u64, lease: u64, over: u64, holder in "\\PC{0,60}") {
             let held = HeldBy {
                 token: LockToken(token),
                 renewal,
                 ttl: Millis(ttl),
+                lease: Millis(lease),
                 holder,
                 over: None,
             };

@@ -89,13 +89,13 @@ impl Taking {
         if !request.wait.is_zero() {
             return Err(request.in_context(
                 Error::invalid("a transaction does not wait for a lock")
-                    .with_hint("leave the wait out, and commit it again when it was rejected"),
+                    .with_hint("remove the wait, and commit again if it is rejected"),
             ));
         }
         let rows = &request.location.rows;
         let condition = Condition::absent(rows.lock_row().clone(), rows.family.clone(), MARKER);
         Ok(Self {
-            condition: condition.label(format!("lock {} free", request.name)),
+            condition: condition.label(format!("lock {}", request.name)),
             held: request.held(),
             state: Mutex::new(State::Free),
             request,
@@ -116,6 +116,10 @@ impl Part for Taking {
         &self.condition
     }
 
+    fn failure(&self) -> String {
+        format!("lock {} is not free", self.request.name)
+    }
+
     fn writes(&self) -> bool {
         true
     }
@@ -125,7 +129,7 @@ impl Part for Taking {
             let mut state = self.state();
             if matches!(*state, State::Unwanted) {
                 return Err(self.request.in_context(
-                    Error::invalid("the lock was to be acquired, and what would claim it was dropped")
+                    Error::invalid("the PendingLock of the lock was dropped before the commit")
                         .with_hint("keep the PendingLock until the transaction is committed"),
                 ));
             }
@@ -223,9 +227,9 @@ impl PendingLock {
         Err(self.taking.request.in_context(
             Error::new(
                 ErrorKind::LockLost,
-                "the lock was acquired, but the lease was over before it was claimed",
+                "the lock was acquired, but its lease expired before it was claimed",
             )
-            .with_hint("take a longer lease"),
+            .with_hint("use a longer lease"),
         ))
     }
 }

@@ -286,7 +286,7 @@ impl LockLocation {
                 return Ok(is_evicted.then_some(hit));
             }
             let change = LockChange {
-                operation: "taking the lock away",
+                operation: "revoking the lock",
                 caller: None,
                 actions,
                 read_before: false,
@@ -308,7 +308,7 @@ impl LockLocation {
             }
             states = outcome.after;
         }
-        Err(claim::changed_meanwhile("taken away"))
+        Err(claim::changed_meanwhile("revoked"))
     }
 
     fn log_eviction(&self, name: &str, holder: &LockHolder, what: &str) {

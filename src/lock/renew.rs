@@ -73,6 +73,7 @@ impl LockLocation {
                 token: claim.token,
                 renewal: claim.renewals,
                 ttl,
+                lease: Millis::floor(lease),
                 holder: claim.holder.clone(),
                 over: claim.over,
             };
@@ -102,8 +103,8 @@ impl LockLocation {
         Err(claim::changed_meanwhile("renewed"))
     }
 
-    /// Renews the hold of another process's token. Returns `None` if it was renewed, and the loss
-    /// if it is not held any more.
+    /// Renews the hold of another process's token, for its own lease unless one is specified.
+    /// Returns `None` if it was renewed, and the loss if it is not held any more.
     ///
     /// # Errors
     ///
@@ -111,13 +112,14 @@ impl LockLocation {
     pub(super) async fn renew_for(
         &self,
         token: LockToken,
-        lease: Duration,
+        lease: Option<Duration>,
         deadline: Instant,
     ) -> Result<Option<LockLoss>> {
         let mut claim = match self.resume(token, deadline).await? {
             Resumed::Held(claim) => claim,
             Resumed::Lost(loss) => return Ok(Some(loss)),
         };
+        let lease = lease.unwrap_or_else(|| claim.own_lease());
         for _ in 0..TRIES {
             let renewed = self.renew(&mut claim, lease, deadline).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
@@ -131,9 +133,9 @@ impl LockLocation {
         }
         let error = Error::new(
             ClientErrorKind::DeadlineExceeded,
-            "the lock was renewed, but each time the lease was over before the answer came",
+            "the lock was renewed, but each time its lease expired before the answer arrived",
         );
-        Err(error.with_retryable(true).with_hint("take a longer lease"))
+        Err(error.with_retryable(true).with_hint("use a longer lease"))
     }
 
     /// Reads the hold of a token, and its age.
@@ -194,11 +196,43 @@ fn outlives(live: Duration, family: &[u8]) -> Error {
     Error::new(
         ClientErrorKind::LimitExceeded,
         format!(
-            "the lock can't be renewed for so long: the table's family keeps it for {live:?} in all from when it was acquired"
+            "cannot renew the lock for so long: the table's family keeps its cells for {live:?} after the acquisition"
         ),
     )
     .with_hint(format!(
         "release the lock and acquire it again; for longer holds raise the TTL of family {}",
         BytesBinary(family)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_fake::FakeHBase;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{Level, lock::manager::two_processes};
+
+    #[test]
+    fn renewal_by_token_is_for_the_locks_own_lease() {
+        const LEASE: Duration = Duration::from_secs(100);
+        FakeHBase::run(async |hbase| {
+            let [locks, others] = two_processes(hbase).await?;
+            let guard = locks.lock(Level::Dc, "a")?.ttl(LEASE).acquire().await?;
+            let token = guard.detach();
+            let seconds_from_the_acquisition = async || {
+                let holder = others.show(Level::Dc, "a").await?.holder.ok_or("not held")?;
+                Ok::<_, Box<dyn std::error::Error>>(holder.lease.unwrap_or_default().as_secs())
+            };
+            sleep(LEASE / 2).await;
+            assert_eq!(others.renew(Level::Dc, "a", token, None).await?, None);
+            assert_eq!(seconds_from_the_acquisition().await?, 150);
+            // A specified lease is the lock's own from then on.
+            assert_eq!(others.renew(Level::Dc, "a", token, LEASE * 2).await?, None);
+            sleep(LEASE).await;
+            assert_eq!(locks.renew(Level::Dc, "a", token, None).await?, None);
+            assert_eq!(seconds_from_the_acquisition().await?, 350);
+            Ok(())
+        });
+    }
 }

@@ -383,6 +383,7 @@ impl LockRequest {
             token: LockToken::unique(self.location.environment()),
             renewal: 0,
             ttl: Millis::floor(self.lease),
+            lease: Millis::floor(self.lease),
             holder: self.local.holder.clone(),
             over: None,
         }

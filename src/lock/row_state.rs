@@ -329,6 +329,7 @@ mod tests {
             token,
             renewal: 0,
             ttl: Millis(1_000),
+            lease: Millis(1_000),
             holder: "holder".into(),
             over: None,
         }

@@ -86,7 +86,7 @@ impl LockSet {
         for (index, request) in requests.iter().enumerate() {
             if by_order.insert(request.order(), index).is_some() {
                 return Err(
-                    Error::invalid(format!("lock {} is asked for twice", request.name))
+                    Error::invalid(format!("lock {} is requested twice", request.name))
                         .at_table(request.table().name()),
                 );
             }

@@ -13,15 +13,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_client::{Cell, Condition, Delete, Get, Put, Row, Table, low_level::TableCalls};
+use hbase_client::{
+    Cell, Comparator, Comparison, Condition, Delete, Filter, Get, Put, Row, Scan, Table,
+    low_level::TableCalls,
+};
 use tokio::time::Instant;
 
 use super::{
     guard::LockGuard,
-    layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
+    layout::{DEFINITION, FAMILY, FENCING, LockRows, MARKER, OWNER, SlotColumn},
+    list::{MOST, too_many},
     local::{FirstWaiter, LocalClaim, LocalLocks, Turn},
     location::LockLocation,
     manager::LockManager,
+    name::LockName,
     owner::LockToken,
     request::{LockRequest, RequestOutcome, attempt},
     row_state::{RowState, fencing_number},
@@ -72,6 +77,28 @@ impl LockManager {
             row: distributed_row(key.as_bytes()),
             key,
         })
+    }
+
+    /// Reads all rows of slots of the table, with their kinds and the names after these. Rows with
+    /// other keys are skipped.
+    pub(crate) async fn slot_rows(&self) -> Result<Vec<(String, LockName, SlotsSeen)>> {
+        // The columns of locks, which have no slots.
+        let no_lock = [&MARKER, &OWNER, &FENCING]
+            .map(|column| Filter::qualifier(Comparison::NotEqual, Comparator::binary(column.clone())));
+        let scan = Scan::new().family(FAMILY).filter(Filter::all(no_lock));
+        let (mut rows, mut scanner) = (Vec::new(), self.scan(scan)?);
+        while let Some(row) = scanner.next().await? {
+            let key = row.key().get(1..).and_then(|key| std::str::from_utf8(key).ok());
+            let Some((kind, name)) = key.and_then(|key| key.split_once('#')) else {
+                continue;
+            };
+            let Ok(name) = name.parse() else { continue };
+            if rows.len() >= MOST {
+                return Err(too_many().at_table(self.table()));
+            }
+            rows.push((kind.to_owned(), name, SlotsSeen::of(Some(&row))));
+        }
+        Ok(rows)
     }
 }
 
@@ -208,10 +235,12 @@ impl SlotRow {
         }
     }
 
-    /// Renews the hold of another process's token. Returns `None` if it was renewed, and the loss
-    /// if it is not held any more.
-    pub(crate) async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
-        self.local.check_lease(lease)?;
+    /// Renews the hold of another process's token, for its own lease unless one is specified.
+    /// Returns `None` if it was renewed, and the loss if it is not held any more.
+    pub(crate) async fn renew(&self, token: LockToken, lease: Option<Duration>) -> Result<Option<LockLoss>> {
+        if let Some(lease) = lease {
+            self.local.check_lease(lease)?;
+        }
         let deadline = self.table.deadline();
         match self.read(deadline).await?.slots_of(token) {
             slots if slots.is_empty() => Ok(Some(LockLoss::Expired)),

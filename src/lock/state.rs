@@ -217,12 +217,24 @@ impl fmt::Display for AtTime<'_, LockHolder> {
             Some(name) => write!(f, "{}", name.escape_debug())?,
             None => f.write_str(NAMELESS)?,
         }
-        let age = self.what.age_at(self.now).as_millis();
         match self.what.remaining_at(self.now) {
-            Some(left) => write!(f, ", for {age} ms, {} ms left", left.as_millis()),
-            None => write!(f, ", for {age} ms"),
+            Some(left) => write!(f, ", {} left", rounded(left)),
+            None => write!(f, ", for {}", rounded(self.what.age_at(self.now))),
         }
     }
+}
+
+/// Formats a duration for people: `108 ms`, `59.9 s`, `4.5 min`.
+fn rounded(duration: Duration) -> String {
+    /// A unit in seconds. It is used from two of the larger unit on.
+    const UNITS: [(&str, f64); 3] = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)];
+    let seconds = duration.as_secs_f64();
+    if seconds < 1.0 {
+        return format!("{} ms", duration.as_millis());
+    }
+    let larger = UNITS.iter().find(|(_, unit)| seconds >= 2.0 * unit);
+    let (name, unit) = larger.unwrap_or(&("s", 1.0));
+    format!("{:.1} {name}", seconds / unit)
 }
 
 impl fmt::Display for LockHolder {
@@ -234,10 +246,10 @@ impl fmt::Display for LockHolder {
 impl fmt::Display for AtTime<'_, LockLoss> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
-            LockLoss::Expired => f.write_str("its lease was over"),
-            LockLoss::Removed => f.write_str("it was removed before its lease was over"),
+            LockLoss::Expired => f.write_str("its lease expired"),
+            LockLoss::Removed => f.write_str("it was revoked before its lease expired"),
             LockLoss::Taken(holder) => write!(f, "it was taken by {}", holder.at(self.now)),
-            LockLoss::Released => f.write_str("a transaction gave it back"),
+            LockLoss::Released => f.write_str("a transaction released it"),
             LockLoss::Unknown => {
                 f.write_str("a transaction that releases it was sent, and its outcome is unknown")
             }
@@ -255,7 +267,26 @@ impl fmt::Display for ReleaseOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Released => f.write_str("released"),
-            Self::Lost(loss) => write!(f, "not held any more: {loss}"),
+            Self::Lost(loss) => write!(f, "no longer held: {loss}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0, "0 ms")]
+    #[case(108, "108 ms")]
+    #[case(59_891, "59.9 s")]
+    #[case(119_000, "119.0 s")]
+    #[case(270_000, "4.5 min")]
+    #[case(86_400_000, "24.0 h")]
+    #[case(2_592_000_000, "30.0 d")]
+    fn durations_are_rounded_for_people(#[case] milliseconds: u64, #[case] text: &str) {
+        assert_eq!(rounded(Duration::from_millis(milliseconds)), text);
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn lock_family(descriptor: &TableDescriptor) -> Result<&FamilyDescrip
     descriptor.family(FAMILY).ok_or_else(|| {
         Error::new(
             ClientErrorKind::FamilyNotFound,
-            "the table has no family D, in which locks are kept",
+            "the table has no family D for locks",
         )
         .with_hint("name a lock table")
     })

@@ -217,7 +217,7 @@ impl Held {
     fn lost_error(&self, loss: &LockLoss) -> Error {
         self.in_context(Error::new(
             ErrorKind::LockLost,
-            format!("the lock is not held any more: {loss}"),
+            format!("the lock is no longer held: {loss}"),
         ))
     }
 

@@ -220,7 +220,7 @@ impl ThriftLatch {
         let _turn = turn.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "other tasks of this process were changing the latch all the time",
+                "other tasks of this process kept changing the latch",
             )
             .with_retryable(true)
             .with_hint("count by more at a time, from fewer tasks, or allow more time");

@@ -420,7 +420,7 @@ fn checked(cells: &Cells, observation: LatchObservation) -> Result<LatchObservat
 fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "others changed the latch each time it was tried",
+        "other clients changed the latch at each attempt",
     )
     .with_retryable(true)
     .with_hint(

@@ -398,6 +398,7 @@ impl ThriftLockLocation {
         let stamps: Vec<u64> = marks.into_iter().map(|(stamp, _)| stamp).collect();
         claim.held.renewal = renewal;
         claim.held.ttl = ttl;
+        claim.held.lease = Millis::floor(lease);
         claim.since = sent;
         for (index, (row, stamp)) in self.lock.rows.iter().zip(&stamps).enumerate() {
             // A delete marker behind two versions would be dropped, so the version before is deleted.

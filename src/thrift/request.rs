@@ -192,6 +192,7 @@ impl ThriftLockRequest {
                 token: LockToken::unique(&SystemEnvironment),
                 renewal: 0,
                 ttl: Millis::floor(request.lease),
+                lease: Millis::floor(request.lease),
                 holder: request.local.holder.clone(),
                 over: None,
             };
@@ -269,7 +270,7 @@ fn over() -> Error {
         "the lock was acquired, but its lease expired before the guard could be returned",
     )
     .with_retryable(true)
-    .with_hint("take a longer lease: through a gateway an attempt is several calls")
+    .with_hint("use a longer lease: through a gateway an attempt is several calls")
 }
 
 impl fmt::Debug for ThriftLockRequest {

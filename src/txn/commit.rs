@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::HashSet, pin::pin, sync::Arc, time::Duration
 
 use bytes::Bytes;
 use hbase_client::{
-    Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
+    Cell, Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
     low_level::{CallerSpan, Check, Pauses, TableCalls, condition, pb},
 };
 use prost::Message;
@@ -440,11 +440,21 @@ impl Committer {
             return Ok(None);
         }
         let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
+        let parts = group.parts.iter().map(|part| (part.condition(), Some(part)));
         let failed: Vec<_> = group
-            .all_conditions()
+            .conditions
+            .iter()
+            .map(|condition| (condition, None))
+            .chain(parts)
             .enumerate()
-            .filter(|(_, condition)| !condition.holds(rows.get(condition.row())))
-            .map(|(position, condition)| failed(position, condition, &rows))
+            .filter(|(_, (condition, _))| !condition.holds(rows.get(condition.row())))
+            .map(|(position, (condition, part))| FailedCondition {
+                label: part.map_or_else(|| condition.label_text().into_owned(), |part| part.failure()),
+                row: condition.row().clone(),
+                found: found(condition, &rows),
+                position,
+                is_of_part: part.is_some(),
+            })
             .collect();
         seen.rows = Some(rows);
         Ok((!failed.is_empty()).then(|| Rejection {
@@ -607,16 +617,9 @@ fn is_not_equal(condition: &Condition) -> bool {
     )
 }
 
-fn failed(position: usize, condition: &Condition, rows: &Rows) -> FailedCondition {
-    let found = condition
-        .column()
-        .and_then(|(family, qualifier)| rows.get(condition.row())?.cell(family, qualifier));
-    FailedCondition {
-        label: condition.label_text().into_owned(),
-        row: condition.row().clone(),
-        found: found.cloned(),
-        position,
-    }
+fn found(condition: &Condition, rows: &Rows) -> Option<Cell> {
+    let (family, qualifier) = condition.column()?;
+    rows.get(condition.row())?.cell(family, qualifier).cloned()
 }
 
 /// After a failed fence, earlier attempts may still be applied. After

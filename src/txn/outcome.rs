@@ -60,7 +60,7 @@ pub struct Rejection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedCondition {
-    /// The label of the condition.
+    /// The label of the condition; of a lock or a latch, what it means that it does not hold.
     pub label: String,
     /// The row that the condition checks.
     pub row: Bytes,
@@ -68,6 +68,8 @@ pub struct FailedCondition {
     pub found: Option<Cell>,
     /// The position of the condition among all of the transaction. Two may have the same label.
     pub(super) position: usize,
+    /// Whether it is the condition of a lock or a latch.
+    pub(crate) is_of_part: bool,
 }
 
 /// The outcome of the transaction of one group of a batch.
@@ -145,14 +147,25 @@ impl From<Rejection> for Error {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not met: ")?;
-        for (at, condition) in self.failed.iter().enumerate() {
-            if at > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{condition}")?;
+        let (of_parts, others): (Vec<_>, Vec<_>) =
+            self.failed.iter().partition(|condition| condition.is_of_part);
+        let joined = |failed: &[&FailedCondition]| {
+            failed
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        match (&others[..], &of_parts[..]) {
+            (others, []) => write!(f, "not met: {}", joined(others)),
+            ([], of_parts) => write!(f, "{}; nothing was written", joined(of_parts)),
+            (others, of_parts) => write!(
+                f,
+                "{}; not met: {}; nothing was written",
+                joined(of_parts),
+                joined(others)
+            ),
         }
-        Ok(())
     }
 }
 
@@ -168,6 +181,8 @@ impl fmt::Display for FailedCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)?;
         match &self.found {
+            // The cells of locks and latches are encoded.
+            _ if self.is_of_part => Ok(()),
             None => Ok(()),
             Some(cell) if cell.value.len() > SHOWN_VALUE => {
                 write!(f, " (found {}…)", BytesBinary(&cell.value[..SHOWN_VALUE]))

@@ -36,8 +36,11 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// transaction id covers. It must not change.
     fn description(&self) -> Cow<'_, str>;
 
-    /// Returns the condition that must hold for the row.
+    /// Returns the condition that must hold for the row. Its label names what the part belongs to.
     fn condition(&self) -> &Condition;
+
+    /// Returns what it means that the condition does not hold.
+    fn failure(&self) -> String;
 
     /// Returns whether the part changes the row.
     fn writes(&self) -> bool;

@@ -45,7 +45,7 @@ async fn a_barrier_is_made_shown_and_deleted() {
     barrier.create(2, HOUR).await.unwrap();
     let error = barrier.create(3, HOUR).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LatchExists);
-    says(&error, &["barrier svc_b", "of 2 parties"]);
+    says(&error, &["barrier svc_b", "with 2 parties"]);
     let first = barrier.arrive("p").await.unwrap();
     assert_eq!(first.generation(), 1);
     assert_eq!(barrier.arrive("p").await.unwrap(), first, "once");
@@ -219,7 +219,7 @@ async fn cells_of_a_clock_ahead_hide_no_later_generation() {
 #[rstest]
 #[case::nobody(0, HOUR, "from 1 to 1000")]
 #[case::too_many(MAX_PARTIES + 1, HOUR, "from 1 to 1000")]
-#[case::too_short(2, Duration::from_millis(99), "may take from")]
+#[case::too_short(2, Duration::from_millis(99), "is out of range: from 100ms")]
 #[tokio::test]
 async fn invalid_barriers_are_refused(#[case] parties: u32, #[case] time: Duration, #[case] why: &str) {
     let connection = connect().await;

@@ -76,7 +76,7 @@ async fn a_latch_is_made_counted_down_and_deleted() {
             assert_eq!((counted.left, counted.counted), (1, true));
             let error = latch.count_down(2).await.unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
-            says(&error, &["only 1 are left"]);
+            says(&error, &["only 1 left"]);
             assert_eq!(latch.count_down(1).await.unwrap().left, 0);
             assert_eq!(state(&latch).await, (LatchState::Reached, Some(0)));
             let error = latch.count_down(1).await.unwrap_err();

@@ -115,21 +115,21 @@ async fn the_result_is_written_and_the_latch_counted_down_or_neither() {
     };
     assert_eq!(
         refused_by(with("two0", 1).await),
-        ["latch two#parts has 1 to count down"]
+        ["latch two#parts has fewer than 1 to count down"]
     );
     parts.init(3, HOUR).await.unwrap();
     with("two1", 2).await.into_result().unwrap();
     assert_eq!(left(&parts).await, Some(1));
     assert_eq!(
         refused_by(with("two2", 2).await),
-        ["latch two#parts has 2 to count down"]
+        ["latch two#parts has fewer than 2 to count down"]
     );
     assert_eq!(left(&parts).await, Some(1));
     with("two3", 1).await.into_result().unwrap();
     assert_eq!(parts.show().await.unwrap().state, LatchState::Reached);
     assert_eq!(
         refused_by(with("two4", 1).await),
-        ["latch two#parts has 1 to count down"]
+        ["latch two#parts has fewer than 1 to count down"]
     );
     assert!(parts.delete().await.unwrap());
     refused_by(with("two5", 1).await);
@@ -179,7 +179,10 @@ async fn update_writes_and_counts_down_together_or_not_at_all() {
     assert_eq!(left(&parts).await, Some(1), "an arrival counts once");
     let error = down(2).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConditionNotMet);
-    says(&error, &["latch upd#parts has 2 to count down"]);
+    says(
+        &error,
+        &["latch upd#parts has fewer than 2 to count down; nothing was written"],
+    );
     assert_eq!(left(&parts).await, Some(1));
     arrive("v").await.unwrap();
     assert_eq!(parts.show().await.unwrap().state, LatchState::Reached);
@@ -222,7 +225,7 @@ async fn repeated_participant_counts_once_and_the_rest_is_applied() {
     with("arr3", "w2").await.into_result().unwrap();
     assert_eq!(
         refused_by(with("arr4", "w3").await),
-        ["latch arr#parts open, or w3 arrived"]
+        ["latch arr#parts is not open for the arrival of w3"]
     );
     assert!(!is_written(&table, "arr4").await);
     assert_eq!(parts.show().await.unwrap().arrived, Some(2));
@@ -418,11 +421,11 @@ async fn latches_out_of_the_servers_reach_are_refused() {
     let (_, others) = client(&connection, &other).await;
     let error = invalid(begin().count_down(&others.latch("bad", "l").unwrap(), 1)).await;
     assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
-    says(&error, &["latch bad#l", "lives in table", "PartitionLatches"]);
+    says(&error, &["latch bad#l", "is in table", "PartitionLatches"]);
     let latch_table = latch_table(&connection, "not-in-partitions", 1, true).await;
     let manager = latch_manager(&connection, &latch_table.name, "c", "f").await;
     let error = invalid(begin().arrive(&manager.latch(Level::Dc, "l").unwrap(), "w")).await;
-    says(&error, &["latch c_l", "table of latches", "PartitionLatches"]);
+    says(&error, &["latch c_l", "latch table", "PartitionLatches"]);
 
     let here = latches.latch("bad", "l").unwrap();
     let refused = [

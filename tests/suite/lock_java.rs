@@ -121,7 +121,7 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
         if renewed {
             let error = guard.renew().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LockLost, "{error}");
-            says(&error, &["removed before its lease was over"]);
+            says(&error, &["revoked before its lease expired"]);
             assert_eq!(guard.lost().await, LockLoss::Removed);
             assert!(!guard.is_held());
         }

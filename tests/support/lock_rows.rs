@@ -56,12 +56,13 @@ pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
 }
 
 /// The owner cell of a hold that was not renewed: its token, the TTL of its cells in milliseconds,
-/// and a name.
+/// which is its lease too, and a name.
 pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(1);
     value.put_u128(token);
     value.put_u64(0);
+    value.put_u64(ttl);
     value.put_u64(ttl);
     value.put_slice(holder.as_bytes());
     value.freeze()

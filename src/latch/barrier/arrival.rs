@@ -40,5 +40,5 @@ pub(super) fn absent() -> Error {
         ErrorKind::LatchAbsent,
         "there is no such barrier, or it was deleted",
     )
-    .with_hint("create makes it")
+    .with_hint("check its name, or create it with Barrier::create")
 }

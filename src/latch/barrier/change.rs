@@ -148,7 +148,7 @@ fn row_of(answers: Vec<ActionAnswer>) -> Option<Row> {
 fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "others changed the barrier each time it was tried",
+        "other clients changed the barrier at each attempt",
     )
     .with_retryable(true)
     .with_hint("try again; where many arrive at once, allow more time")

@@ -18,6 +18,8 @@ mod change;
 mod observation;
 mod plan;
 
+pub(super) use self::observation::{BarrierObservation, scan};
+
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
@@ -71,6 +73,21 @@ pub struct BarrierInfo {
     pub generation: u64,
     /// The number of arrivals in it.
     pub arrived: u32,
+}
+
+impl BarrierInfo {
+    /// Returns the state of the barrier with this key. `None` if it does not exist.
+    pub(super) fn of(key: &str, observation: &BarrierObservation) -> Option<Self> {
+        let (state, _) = observation.state.as_ref()?;
+        Some(Self {
+            key: key.to_owned(),
+            parties: state.parties,
+            generation: state.generation.saturating_add(u64::from(observation.is_over())),
+            arrived: observation.present().map_or(0, |(present, _)| {
+                u32::try_from(present.names.len()).unwrap_or(u32::MAX)
+            }),
+        })
+    }
 }
 
 impl Barrier {
@@ -253,14 +270,7 @@ impl Barrier {
             .read(self.table.deadline())
             .await
             .map_err(|error| self.in_context(error))?;
-        Ok(observation.state.as_ref().map(|(state, _)| BarrierInfo {
-            key: self.key.clone(),
-            parties: state.parties,
-            generation: state.generation.saturating_add(u64::from(observation.is_over())),
-            arrived: observation.present().map_or(0, |(present, _)| {
-                u32::try_from(present.names.len()).unwrap_or(u32::MAX)
-            }),
-        }))
+        Ok(BarrierInfo::of(&self.key, &observation))
     }
 
     /// Deletes the barrier, and returns whether it existed. Its waiters are notified that it is
@@ -299,17 +309,17 @@ impl Barrier {
     fn check(&self, parties: u32, time: Duration) -> Result<()> {
         if parties == 0 || parties > MAX_PARTIES {
             return Err(Error::invalid(format!(
-                "a barrier of {parties} parties; it has from 1 to {MAX_PARTIES}"
+                "{parties} parties are out of range: from 1 to {MAX_PARTIES}"
             )));
         }
         if !(MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&time) {
             return Err(Error::invalid(format!(
-                "a generation of {time:?}; it may take from {MIN_LATCH_TTL:?} to {MAX_LATCH_TTL:?}"
+                "a generation of {time:?} is out of range: from {MIN_LATCH_TTL:?} to {MAX_LATCH_TTL:?}"
             )));
         }
         match self.cells_live {
             Some(life) => Err(Error::invalid(format!(
-                "the table forgets what it has after {life:?}, and a barrier lives until it is deleted"
+                "the table keeps cells for {life:?} only, and a barrier exists until it is deleted"
             ))
             .with_hint("set the TTL of its families to FOREVER")),
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! A barrier as it was read.
 
 use bytes::Bytes;
-use hbase_client::{Get, Row};
+use hbase_client::{Get, Row, Scan};
 
 use super::{
     arrival::{Arrival, BarrierOutcome, absent},
@@ -17,7 +17,7 @@ type Decoded<T> = (T, ObservedCell);
 
 /// A barrier at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct BarrierObservation {
+pub(in crate::latch) struct BarrierObservation {
     pub(super) state: Option<Decoded<State>>,
     /// The cell of the arrivals, which may be from an earlier generation.
     pub(super) arrivals: Option<Decoded<Arrivals>>,
@@ -33,6 +33,11 @@ pub(super) fn get(row: &Bytes) -> Get {
         .column(STATE, ARRIVALS)
 }
 
+/// Returns the scan of all barriers of a table.
+pub(in crate::latch) fn scan() -> Scan {
+    Scan::new().column(STATE, BARRIER).column(STATE, ARRIVALS)
+}
+
 impl BarrierObservation {
     /// Decodes a row.
     ///
@@ -40,7 +45,7 @@ impl BarrierObservation {
     ///
     /// Returns [`LatchCorrupt`](ErrorKind::LatchCorrupt) for cells that no version of this library
     /// writes.
-    pub(super) fn of(row: Option<&Row>) -> Result<Self> {
+    pub(in crate::latch) fn of(row: Option<&Row>) -> Result<Self> {
         Ok(Self {
             state: decoded(row, &BARRIER, State::decode)?,
             arrivals: decoded(row, &ARRIVALS, Arrivals::decode)?,
@@ -82,9 +87,14 @@ impl BarrierObservation {
             Some(outcome) => Ok(Some(outcome)),
             None => Err(Error::new(
                 ErrorKind::LatchExpired,
-                format!("how generation {} ended is forgotten", arrival.generation),
+                format!(
+                    "the end of generation {} is no longer recorded",
+                    arrival.generation
+                ),
             )
-            .with_hint("wait for a generation at once when its participant has arrived; show returns which is filling now")),
+            .with_hint(
+                "wait for a generation right after the arrival; show returns the number of the present one",
+            )),
         }
     }
 
@@ -110,7 +120,7 @@ fn decoded<T>(
     let read = decode(&cell.value).ok_or_else(|| {
         Error::new(
             ErrorKind::LatchCorrupt,
-            "the barrier's cells are none that this version can read",
+            "this version cannot read the barrier's cells",
         )
         .with_hint("delete the barrier")
     })?;

@@ -47,7 +47,7 @@ pub(super) fn create(
             true => Ok(None),
             false => Err(Error::new(
                 ErrorKind::LatchExists,
-                format!("the barrier is there, of {} parties", state.parties),
+                format!("the barrier exists, with {} parties", state.parties),
             )
             .with_hint("delete it first")),
         };

@@ -240,7 +240,7 @@ impl<S: Source> LatchWaiter<S> {
         match (progress.failed, progress.left) {
             (Some(why), _) => Err(Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                format!("the time to wait is over, and the latch could not be read: {why}"),
+                format!("timed out, and the latch could not be read: {why}"),
             )
             .with_retryable(true)),
             (None, Some(_)) if self.shared.is_fresh(&self.cells) => Ok(Some(WaitOutcome::TimedOut)),

@@ -11,6 +11,7 @@ fn giving_up_names_the_first_conditions_and_the_attempts() {
         row: "xxxa".into(),
         found: None,
         position: number,
+        is_of_part: false,
     };
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
     let rejected = |count| {

@@ -188,11 +188,11 @@ async fn wrong_wall_clock_does_not_break_exclusion() {
             let next = request(&locks, ID, LEASE).wait(PATIENCE).acquire();
             let (lost, next) = tokio::join!(other.told("lost"), next);
             let next = next.unwrap();
-            assert_eq!(lost, "its lease was over");
+            assert_eq!(lost, "its lease expired");
             assert!(next.fencing() > fencing);
             last = next.fencing();
             let stale = other.told("release").await;
-            assert!(stale.starts_with("not held any more"), "{stale}");
+            assert!(stale.starts_with("no longer held"), "{stale}");
             assert!(next.release().await.unwrap().is_released());
             other.end().await;
         }

@@ -133,7 +133,7 @@ async fn invalid_lifetimes_are_refused_and_counts_of_zero_do_nothing() {
             is(
                 &error,
                 ErrorKind::Client(ClientErrorKind::LimitExceeded),
-                &["only 3 are left"],
+                &["only 3 left"],
             );
             assert_eq!(ours.show().await.unwrap().count, Some(3));
         }

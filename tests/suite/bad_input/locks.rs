@@ -225,7 +225,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     is(
         &error,
         ErrorKind::LockLost,
-        &["DC#fra#bad#t", "lease was over", shared.name.qualifier()],
+        &["DC#fra#bad#t", "lease expired", shared.name.qualifier()],
     );
     let next = other
         .lock(Level::Dc, "t")
@@ -254,7 +254,7 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
         "?".into(),
         Bytes::from(vec![1; 24]),
         Bytes::from(vec![0; 10]),
-        [&[1][..], &[0xff; 40]].concat().into(),
+        [&[1][..], &[0xff; 48]].concat().into(),
         Bytes::from(vec![1; 1 << 20]),
     ];
     for (number, owner) in garbage.into_iter().enumerate() {

@@ -108,7 +108,7 @@ async fn claimed_lock_is_renewed_and_late_claim_is_lost() {
     assert!(renewed.is_held());
     let error = late.claim().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
-    assert!(error.to_string().contains("its lease was over"), "{error}");
+    assert!(error.to_string().contains("its lease expired"), "{error}");
     assert!(renewed.release().await.unwrap().is_released());
 }
 

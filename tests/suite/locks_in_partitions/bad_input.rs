@@ -36,7 +36,7 @@ async fn locks_out_of_the_servers_reach_are_refused() {
     let other_table = held(others.lock("bad", "l").unwrap()).await;
     let error = invalid(begin().fenced_by(&other_table)).await;
     assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
-    says(&error, &["lock bad#l", "lives in table", "PartitionLocks"]);
+    says(&error, &["lock bad#l", "is in table", "PartitionLocks"]);
 
     let lock_table = TestTable::create(
         "lock-table",
@@ -48,20 +48,20 @@ async fn locks_out_of_the_servers_reach_are_refused() {
     let manager = manager.open(&connection, lock_table.name.clone()).await.unwrap();
     let request = manager.lock(Level::Dc, "l").unwrap();
     let error = transaction.acquire_lock(request.clone()).unwrap_err();
-    says(&error, &["lock DC#f#c#l", "table of locks", "fencing number"]);
+    says(&error, &["lock DC#f#c#l", "lock table", "fencing number"]);
     let guard = request.acquire().await.unwrap();
     for error in [
         invalid(begin().fenced_by(&guard)).await,
         invalid(begin().release_lock(&guard)).await,
     ] {
         assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
-        says(&error, &["table of locks"]);
+        says(&error, &["lock table"]);
     }
     let error = table
         .update("bad", |view| view.fenced_by(&guard).map(|_| ()))
         .await
         .unwrap_err();
-    says(&error, &["table of locks"]);
+    says(&error, &["lock table"]);
     // The transaction is unchanged.
     transaction.commit().await.into_result().unwrap();
 }

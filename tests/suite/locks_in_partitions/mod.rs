@@ -53,7 +53,7 @@ fn refused_by(outcome: Outcome) -> Vec<String> {
 }
 
 fn is_taken_now(outcome: Outcome, lock: &str) -> bool {
-    refused_by(outcome) == [format!("lock {lock} free")]
+    refused_by(outcome) == [format!("lock {lock} is not free")]
 }
 
 async fn is_free(locks: &PartitionLocks, prefix: &'static str, id: &str) -> bool {

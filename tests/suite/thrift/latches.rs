@@ -117,7 +117,7 @@ async fn gateway_and_native_latch_operations_are_equal() {
         assert_eq!((counted.left, counted.counted), (1, true));
         let error = ours.count_down(2).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
-        says(&error, &["only 1 are left", "svc_jobs"]);
+        says(&error, &["only 1 left", "svc_jobs"]);
         assert_eq!(ours.count_down(1).await.unwrap().left, 0);
         sides.is(level, &id, LatchState::Reached, Some(0)).await;
         assert_eq!(
@@ -436,7 +436,7 @@ async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
         );
         let error = ours.count_down(1).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LatchCorrupt);
-        says(&error, &["when the latch ends", "once natively"]);
+        says(&error, &["the end of the latch", "once natively"]);
         assert_eq!(sides.native(level, &id).count_down(1).await.unwrap().left, 4);
         assert_eq!(ours.count_down(1).await.unwrap().left, 3);
         is(3).await;
