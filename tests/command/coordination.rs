@@ -122,7 +122,11 @@ fn permits_stay_held_after_the_command_until_their_release() {
         "absent"
     );
     for action in ["show", "acquire"] {
-        semaphore(&table, action, &[], &[]).refused(1, &["no such semaphore", "semaphore create"]);
+        let create = format!(
+            "run hbase-txn semaphore create {} a PERMITS --farm fra --client svc",
+            table.0
+        );
+        semaphore(&table, action, &[], &[]).refused(1, &["no such semaphore", &create]);
     }
 }
 
@@ -176,7 +180,10 @@ fn command_runs_under_permits_that_are_free_afterwards() {
 #[test]
 fn a_command_leads_when_nobody_else_does_and_in_a_higher_term() {
     let table = lock_table("leads");
-    let nobody = json!({"election": "LEAD#DC#fra#svc#a", "term": null, "leader": null});
+    let nobody = json!({
+        "election": "LEAD#DC#fra#svc#a", "level": "dc", "farm": "fra", "client": "svc", "id": "a",
+        "term": null, "leader": null
+    });
     assert_eq!(told(&elect(&table, "show", &[]), 0), nobody);
     let options = [&["--holder", "first", "--ttl", "2s"], &UNTIL_TOLD[..]].concat();
     let mut first = start(&arguments(&table, ["elect", "run"], &[], &options));
@@ -235,7 +242,7 @@ fn a_command_whose_leadership_is_over_is_ended(#[case] trap: &str, #[case] said:
         &[
             "running sh under lock LEAD#DC#fra#svc#a",
             "lost",
-            "its lease was over",
+            "its lease expired",
         ],
     );
     assert_eq!(deposed.stdout, said, "{deposed:?}");
@@ -269,6 +276,93 @@ fn readers_run_beside_each_other_and_a_writer_alone() {
 }
 
 #[test]
+fn everything_held_in_a_table_is_listed_with_its_kind() {
+    let table = lock_table("list-all");
+    told(&semaphore(&table, "create", &["3"], &[]), 0);
+    told(
+        &run(&[
+            "semaphore",
+            "create",
+            &table.0,
+            "SEM#XDC#svc#free",
+            "2",
+            "--output",
+            "json",
+        ]),
+        0,
+    );
+    let two = ["--permits", "2", "--holder", "many"];
+    told(&semaphore(&table, "acquire", &[], &two), 0);
+    run(&["lock", "acquire", &table.0, "DC#fra#svc#a", "--holder", "alone"]).done();
+    let hold = |words: [&str; 2], holder: &str| {
+        let options = [&["--holder", holder], &UNTIL_TOLD[..]].concat();
+        start(&arguments(&table, words, &[], &options))
+    };
+    let holders = [
+        hold(["elect", "run"], "first"),
+        hold(["rwlock", "read"], "reader"),
+    ];
+    let list = |options: &[&str]| {
+        let which = ["lock", "list", &table.0, "--output", "json"];
+        run(&[&which, options].concat()).objects()
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while list(&["--all"]).len() < 5 {
+        assert!(Instant::now() < deadline, "{:?}", list(&["--all"]));
+    }
+    let mut listed = list(&["--all"]);
+    listed.sort_by_key(|object| (object["kind"].to_string(), object["id"].to_string()));
+    let names: Vec<_> = listed
+        .iter()
+        .map(|object| object[object["kind"].as_str().unwrap()].as_str().unwrap())
+        .collect();
+    let expected = [
+        "LEAD#DC#fra#svc#a",
+        "DC#fra#svc#a",
+        "RW#DC#fra#svc#a",
+        "SEM#DC#fra#svc#a",
+        "SEM#XDC#svc#free",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(listed[0]["leader"]["holder"], "first");
+    assert_eq!(listed[1]["holder"], "alone");
+    assert_eq!(listed[2]["readers"][0]["holder"], "reader");
+    assert_eq!(
+        (&listed[3]["available"], &listed[4]["available"]),
+        (&json!(1), &json!(2))
+    );
+    // The commands of each kind accept the name.
+    for (object, group) in listed
+        .iter()
+        .zip(["elect", "lock", "rwlock", "semaphore", "semaphore"])
+    {
+        let name = object[object["kind"].as_str().unwrap()].as_str().unwrap();
+        let shown = told(&run(&[group, "show", &table.0, name, "--output", "json"]), 0);
+        for key in ["level", "farm", "client", "id"] {
+            assert_eq!(shown[key], object[key], "{name} {key}");
+        }
+    }
+    let locks = list(&[]);
+    assert_eq!((locks.len(), &locks[0]["lock"]), (1, &json!("DC#fra#svc#a")));
+    assert_eq!(list(&["--all", "--level", "xdc"]).len(), 1);
+    let page = run(&["lock", "list", &table.0, "--all"]).done();
+    for part in [
+        "kind",
+        "leads",
+        "reads",
+        "2 of 3 permits",
+        "2 free permits",
+        "alone",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    for mut holder in holders {
+        drop(holder.stdin.take());
+        answer(holder).done();
+    }
+}
+
+#[test]
 fn people_are_told_in_sentences() {
     let table = lock_table("coordination-sentences");
     let line = |words: [&'static str; 2], rest: &[&str]| {
@@ -284,7 +378,7 @@ fn people_are_told_in_sentences() {
     );
     let shown = line(["semaphore", "show"], &[]).done();
     assert!(
-        shown.starts_with("SEM#XDC#svc#a: 0 of 1 permit free\n1 held by me, for "),
+        shown.starts_with("SEM#XDC#svc#a: 0 of 1 permit free\n1 held by me, "),
         "{shown}"
     );
     assert_eq!(line(["elect", "show"], &[]).done(), "LEAD#XDC#svc#a: no leader\n");

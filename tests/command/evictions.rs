@@ -113,9 +113,8 @@ fn gone_holder_is_reported_in_a_sentence() {
         let which = [kind, "release", &table.0, "a", "--farm", "fra", "--client", "svc"];
         let gone = run(&[&which[..], &["--token", NO_TOKEN, "--force"]].concat());
         assert_eq!(gone.code, 3, "{gone:?}");
-        let why = format!(
-            "nothing was revoked: token {NO_TOKEN} is not held anymore; show prints the present holders"
-        );
+        let why =
+            format!("nothing was revoked: token {NO_TOKEN} holds nothing; show prints the present holders");
         assert!(
             gone.stdout.ends_with(&format!("#DC#fra#svc#a: {why}\n")),
             "{gone:?}"

@@ -99,7 +99,7 @@ fn names_of_holders_control_no_terminal() {
     for command in [
         &["lock", "show", &table.0, "one"][..],
         &["lock", "acquire", &table.0, "one"],
-        &["lock", "watch", &table.0, "one", "--for", "1s"],
+        &["lock", "watch", &table.0, "one", "--wait", "1s"],
     ] {
         harmless(&[command, &of_client].concat());
     }

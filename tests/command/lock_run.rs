@@ -96,7 +96,7 @@ fn lives(pid: &str) -> bool {
 
 /// Returns how many processes wait for the lock.
 fn waiting(table: &TestTable) -> u64 {
-    let seen = lock(table, "watch", "a", &["--for", "100ms"]);
+    let seen = lock(table, "watch", "a", &["--wait", "100ms"]);
     seen.objects()[0]["waiting"].as_u64().unwrap()
 }
 
@@ -401,7 +401,7 @@ fn a_run_that_was_stopped_past_its_lease_has_lost_the_lock() {
     run.signal(Signal::STOP);
     until(&table, "a", "free");
     run.signal(Signal::CONT);
-    run.end().refused(4, &["lost", "its lease was over"]);
+    run.end().refused(4, &["lost", "its lease expired"]);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn command_that_ends_after_a_revocation_is_not_done() {
         table.0
     );
     let ran = lock(&table, "run", "a", &["--ttl", "1h", "--", "sh", "-c", &script]);
-    ran.refused(4, &["lost before the command ended", "removed"]);
+    ran.refused(4, &["lost before the command ended", "revoked"]);
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn familys_ttl_loses_a_lock_early_despite_renewals() {
     let ended = run.line().parse::<u64>().unwrap() / 1_000;
     // A fencing number is the server's time in milliseconds, and the server is on this machine.
     assert!(ended < next["fencing"].as_u64().unwrap(), "{ended}: {next}");
-    run.end().refused(4, &["lost", "its lease was over"]);
+    run.end().refused(4, &["lost", "its lease expired"]);
 }
 
 /// As when a firewall has dropped the connection's state, and HBase is healthy.
@@ -492,4 +492,26 @@ fn silent_connection_does_not_end_the_program() {
         "the command did not connect through the forwarder"
     );
     assert_eq!((end.code, end.stdout.as_str()), (0, "done\n"), "{end:?}");
+}
+
+#[test]
+fn statuses_of_the_command_itself_can_be_replaced() {
+    let table = lock_table("run_codes");
+    let codes = ["--conflict-exit-code", "75", "--lost-exit-code", "76"];
+    let ran = |script: &str| {
+        lock(
+            &table,
+            "run",
+            "a",
+            &[&codes[..], &["--", "sh", "-c", script]].concat(),
+        )
+    };
+    for code in [0, 3, 4] {
+        assert_eq!(ran(&format!("exit {code}")).code, code);
+    }
+    let mut holder = Running::start(&table, &[&["--ttl", "1s"], &codes[..]].concat(), FOREVER);
+    assert_eq!(holder.line(), "ready");
+    ran("true").refused(75, &["not available"]);
+    lock(&table, "release", "a", &["--force"]).done();
+    holder.end().refused(76, &["lost"]);
 }

@@ -136,7 +136,7 @@ fn lock_stays_held_after_the_command_until_its_release() {
     );
     let free = show(&table, "a");
     let nothing = json!({
-        "lock": "DC#fra#svc#a", "state": "free", "holder": null, "age_ms": null, "remaining_ms": null,
+        "lock": "DC#fra#svc#a", "level": "dc", "farm": "fra", "client": "svc", "id": "a", "state": "free", "holder": null, "age_ms": null, "remaining_ms": null,
         "fencing": free["fencing"], "rows_disagree": false
     });
     assert_eq!(free, nothing);
@@ -158,11 +158,8 @@ fn people_are_told_in_sentences() {
     assert!(held.starts_with("XDC#svc#a: held for 20s; token "), "{held}");
     let token = held.split(' ').nth(5).unwrap().trim_end_matches(',').to_owned();
     let shown = run("show", &[]).done();
-    assert!(
-        shown.starts_with(r"XDC#svc#a: held by me\u{1b}[31m, for "),
-        "{shown}"
-    );
-    assert!(shown.contains("fencing number "), "{shown}");
+    assert!(shown.starts_with(r"XDC#svc#a: held by me\u{1b}[31m, "), "{shown}");
+    assert!(shown.contains(" s left; fencing number "), "{shown}");
     assert_eq!(run("renew", &["--token", &token]).done(), "XDC#svc#a: renewed\n");
     assert_eq!(
         run("release", &["--token", &token]).done(),
@@ -172,7 +169,7 @@ fn people_are_told_in_sentences() {
     assert_eq!(twice.code, 3);
     assert_eq!(
         twice.stdout,
-        "XDC#svc#a: not held any more: its lease was over, or it was released before\n"
+        "XDC#svc#a: not held by this token: its lease expired, or it was released\n"
     );
     assert_eq!(run("release", &["--force"]).stdout, "XDC#svc#a: not held\n");
     assert!(run("show", &[]).done().starts_with("XDC#svc#a: free"));
@@ -209,6 +206,57 @@ fn a_release_or_renewal_of_what_is_over_says_so_and_who_has_it() {
         ended(&lock(&table, "release", "short", &["--token", &next]), 0).0,
         "released"
     );
+}
+
+#[test]
+fn token_of_another_lock_is_reported_with_the_holder() {
+    let table = lock_table("other-token");
+    let token = acquire(&table, "a", &[]);
+    acquire(&table, "b", &["--holder", "the holder", "--ttl", "1h"]);
+    for action in ["release", "renew"] {
+        let which = ["lock", action, &table.0, "DC#fra#svc#b", "--token", &token];
+        let other = run(&which);
+        assert_eq!(other.code, 3, "{other:?}");
+        let begin = "DC#fra#svc#b: not held by this token, but by the holder, ";
+        assert!(
+            other.stdout.starts_with(begin) && other.stdout.ends_with(" min left\n"),
+            "{other:?}"
+        );
+    }
+}
+
+#[test]
+fn printed_names_are_accepted_without_a_client() {
+    let table = lock_table("names");
+    let acquired = told(
+        &run(&["lock", "acquire", &table.0, "XDC#svc#a#b", "--output", "json"]),
+        0,
+    );
+    assert_eq!(acquired["lock"], "XDC#svc#a#b");
+    let listed = run(&["lock", "list", &table.0, "--output", "json"]);
+    let name = told(&listed, 0)["lock"].as_str().unwrap().to_owned();
+    let shown = told(&run(&["lock", "show", &table.0, &name, "--output", "json"]), 0);
+    let parts = ["level", "farm", "client", "id"].map(|key| shown[key].clone());
+    assert_eq!(parts, [json!("xdc"), Value::Null, json!("svc"), json!("a#b")]);
+    for (name, why) in [("a", "--client"), ("LEAD#XDC#svc#a", "hbase-txn elect")] {
+        run(&["lock", "show", &table.0, name]).refused(2, &[why]);
+    }
+}
+
+#[test]
+fn lock_that_stays_held_is_marked_detached() {
+    let table = lock_table("detached");
+    let token = acquire(&table, "a", &["--ttl", "1h"]);
+    let holder = show(&table, "a")["holder"].as_str().unwrap().to_owned();
+    assert!(
+        holder.contains('@') && holder.ends_with(" (detached)"),
+        "{holder}"
+    );
+    // For its own lease.
+    let renewed = lock(&table, "renew", "a", &["--token", &token]);
+    assert_eq!(ended(&renewed, 0), (json!("renewed"), Value::Null));
+    let left = show(&table, "a")["remaining_ms"].as_u64().unwrap();
+    assert!(left > 3_500_000, "{left}");
 }
 
 #[test]
@@ -381,10 +429,15 @@ fn a_missing_table_is_made_once_as_asked() {
         ("renew", &["--token", "00000000000000000000000000000000"]),
     ] {
         let refused = lock(&table, action, "a", options);
-        refused.refused(1, &["no such table", "check its name", "lock acquire --create"]);
+        let hint = if ["acquire", "run"].contains(&action) {
+            "add --create"
+        } else {
+            "table list"
+        };
+        refused.refused(1, &["no such table", "check its name", hint]);
         assert_eq!(refused.stdout, "");
     }
-    run(&["lock", "list", &table.0]).refused(1, &["no such table", "lock acquire --create"]);
+    run(&["lock", "list", &table.0]).refused(1, &["no such table", "table list"]);
     assert!(!with_admin(async |admin| admin
         .exists(&table.name())
         .await
@@ -497,10 +550,10 @@ fn a_lock_whose_token_can_t_be_told_is_released() {
         ];
         let full = File::create("/dev/full").unwrap();
         let full = start_into(&line, full);
-        answer(full).refused(1, &["token can't be printed", "No space left", "it is released"]);
+        answer(full).refused(1, &["cannot print the token", "No space left", "it was released"]);
         let (closed, reader) = stdout_and_reader();
         reader.shutdown(Shutdown::Both).unwrap();
-        answer(start_into(&line, closed)).refused(1, &["token can't be printed", "it is released"]);
+        answer(start_into(&line, closed)).refused(1, &["cannot print the token", "it was released"]);
         assert_eq!(show(&table, "a")["state"], "free");
     }
 }

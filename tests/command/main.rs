@@ -39,4 +39,5 @@ mod support;
 mod tables;
 mod transfers;
 mod values;
+mod waiting;
 mod watching;

@@ -119,11 +119,11 @@ fn lock_watch_prints_each_change_until_a_signal() {
 fn watch_ends_after_its_time_or_its_number_of_changes() {
     let table = lock_table("watch_ends");
     let began = Instant::now();
-    let watched = lock(&table, "watch", "a", &["--for", "1s"]);
+    let watched = lock(&table, "watch", "a", &["--wait", "1s"]);
     assert_eq!(told(&watched, 0)["event"], "free");
     assert!(began.elapsed() >= Duration::from_secs(1));
     told(
-        &lock(&table, "watch", "a", &["--for", "100ms", "--count", "1"]),
+        &lock(&table, "watch", "a", &["--wait", "100ms", "--count", "1"]),
         3,
     );
     let none = lock(&table, "watch", "a", &["--count", "0"]);
@@ -193,7 +193,7 @@ fn watch_of_a_table_that_disappears_fails() {
     let failed = answer(watch.child);
     failed.refused(1, &["DC#fra#svc#a", &name]);
     let missing = TestTable(name);
-    lock(&missing, "watch", "a", &[]).refused(1, &[&missing.0, "lock acquire --create"]);
+    lock(&missing, "watch", "a", &[]).refused(1, &[&missing.0, "table list"]);
 }
 
 #[test]
@@ -201,6 +201,6 @@ fn invalid_names_are_refused_before_any_call() {
     let watch = |which: &[&str]| run_alone(&[&["lock", "watch", "locks", "a"], which].concat());
     watch(&["--client", "svc"]).refused(2, &["--farm"]);
     watch(&["--client", "a#b", "--level", "xdc"]).refused(1, &["a#b"]);
-    watch(&["--client", "svc", "--level", "xdc", "--for", "-1s"]).refused(1, &["--for -1s"]);
+    watch(&["--client", "svc", "--level", "xdc", "--wait", "-1s"]).refused(1, &["--wait -1s"]);
     watch(&["--client", "svc", "--level", "xdc", "--count", "-1"]).refused(1, &["--count -1"]);
 }

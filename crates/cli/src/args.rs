@@ -75,9 +75,9 @@ pub(crate) enum Command {
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
     Txn(txn::Txn),
-    /// Acquire, renew, release, show and watch locks, or run a command under one
+    /// Acquire, renew, release, show, list and watch locks, or run a command under one
     Lock(lock::Lock),
-    /// Create, count, show and delete countdown latches, or wait for one
+    /// Create, count, show, list and delete countdown latches, or wait for one
     Latch(latch::Latch),
     /// Create, show and delete barriers, or arrive at one and wait for the others
     Barrier(barrier::Barrier),
@@ -247,7 +247,11 @@ mod tests {
     #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx", r"\n"])]
-    #[case(&["hbase-txn", "lock", "acquire", "locks", "id"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--farm", "f"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--level", "xdc"])]
+    #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c", "--conflict-exit-code", "256", "--", "true"])]
+    #[case(&["hbase-txn", "lock", "list"])]
+    #[case(&["hbase-txn", "latch", "list"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--level", "rack"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--ttl", "long"])]
     #[case(&["hbase-txn", "lock", "acquire", "locks", r"\xff", "--client", "c"])]
@@ -263,22 +267,21 @@ mod tests {
     #[case(&["hbase-txn", "latch", "init", "latches", "id", "3", "--client", "c", "--regions", "1"])]
     #[case(&["hbase-txn", "latch", "count-down", "latches", "id", "--client", "c", "--by", "2", "--participant", "p"])]
     #[case(&["hbase-txn", "latch", "count-up", "latches", "id", "--client", "c", "--participant", "p"])]
-    #[case(&["hbase-txn", "latch", "show", "latches", "id"])]
+    #[case(&["hbase-txn", "latch", "show", "latches", "id", "--level", "xdc"])]
+    #[case(&["hbase-txn", "latch", "wait", "latches", "id", "--client", "c", "--wait", "long"])]
     #[case(&["hbase-txn", "barrier", "create", "latches", "id", "--client", "c"])]
     #[case(&["hbase-txn", "barrier", "create", "latches", "id", "few", "--client", "c"])]
     #[case(&["hbase-txn", "barrier", "create", "latches", "id", "3", "--client", "c", "--regions", "1"])]
     #[case(&["hbase-txn", "barrier", "arrive", "latches", "id", "--client", "c"])]
-    #[case(&["hbase-txn", "barrier", "show", "latches", "id"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--create"])]
     #[case(&["hbase-txn", "semaphore", "release", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "run", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "elect", "run", "locks", "id", "--client", "c"])]
-    #[case(&["hbase-txn", "elect", "show", "locks", "id"])]
     #[case(&["hbase-txn", "elect", "watch", "locks", "--client", "c"])]
     #[case(&["hbase-txn", "lock", "watch", "locks", "--client", "c"])]
-    #[case(&["hbase-txn", "lock", "watch", "locks", "id", "--client", "c", "--for", "long"])]
+    #[case(&["hbase-txn", "lock", "watch", "locks", "id", "--client", "c", "--wait", "long"])]
     #[case(&["hbase-txn", "lock", "watch", "locks", "id", "--client", "c", "--count", "few"])]
     #[case(&["hbase-txn", "rwlock", "locks", "id", "--client", "c", "--", "true"])]
     #[case(&["hbase-txn"])]

@@ -114,7 +114,6 @@ fn command(error: &Error) -> Option<String> {
         _ if error.missing_family().is_some() => alter(&adding(error.missing_family()?)),
         ErrorKind::RecordFamilyMissing => on_table("check"),
         ErrorKind::WeakDurability => alter("--attribute DURABILITY=SYNC_WAL"),
-        ErrorKind::SemaphoreAbsent => format!("hbase-txn semaphore create {table} ID PERMITS --client C"),
         ErrorKind::Client(kind) => match kind {
             ClientErrorKind::TableExists => on_table("describe"),
             // The library's own refusals already name the families.

@@ -10,45 +10,58 @@ use hbase_txn::{
 
 use crate::{exit::Failure, progress::Progress};
 
-/// Opens a lock table. Creates it if it does not exist and `create` has options.
+/// What a command does if its table does not exist.
+#[derive(Debug)]
+pub(crate) enum Missing<T> {
+    /// It fails.
+    Refused,
+    /// It fails, and would create the table with `--create`.
+    NotCreated,
+    /// It creates the table with these options.
+    Created(T),
+}
+
+/// Opens a lock table. Creates it if it does not exist and `missing` has options.
 pub(crate) async fn open_locks(
     connection: &Connection,
     options: LockManagerOptions,
     name: &TableName,
-    create: Option<LockTableOptions>,
+    missing: Missing<LockTableOptions>,
 ) -> Result<LockManager, Failure> {
-    match create {
-        None => {
+    match missing {
+        Missing::Created(table) => watched(name, options.open_or_create(connection, table)).await,
+        missing => {
             let opened = options.open(connection, name.clone()).await;
-            opened.map_err(|error| not_opened(error, "lock acquire"))
+            opened.map_err(|error| not_opened(error, &missing))
         }
-        Some(table) => watched(name, options.open_or_create(connection, table)).await,
     }
 }
 
-/// Opens a latch table. Creates it if it does not exist and `create` has options.
+/// Opens a latch table. Creates it if it does not exist and `missing` has options.
 pub(crate) async fn open_latches(
     connection: &Connection,
     options: LatchManagerOptions,
     name: &TableName,
-    create: Option<LatchTableOptions>,
+    missing: Missing<LatchTableOptions>,
 ) -> Result<LatchManager, Failure> {
-    match create {
-        None => {
+    match missing {
+        Missing::Created(table) => watched(name, options.open_or_create(connection, table)).await,
+        missing => {
             let opened = options.open(connection, name.clone()).await;
-            opened.map_err(|error| not_opened(error, "latch init"))
+            opened.map_err(|error| not_opened(error, &missing))
         }
-        Some(table) => watched(name, options.open_or_create(connection, table)).await,
     }
 }
 
-/// Converts the error; a missing table gets the command that creates it as the hint.
-fn not_opened(error: Error, creating: &str) -> Failure {
+/// Converts the error. The hint for a missing table names `--create` only if the command has it.
+fn not_opened<T>(error: Error, missing: &Missing<T>) -> Failure {
     if error.kind() != ClientErrorKind::TableNotFound {
         return error.into();
     }
-    let hint = format!("check its name, or create it: run hbase-txn {creating} --create");
-    Failure::Library(error.with_better_hint(hint))
+    Failure::Library(error.with_better_hint(match missing {
+        Missing::NotCreated => "check its name, or add --create to create it",
+        _ => "check its name: run hbase-txn table list",
+    }))
 }
 
 /// Shows progress on a terminal, because creating many regions takes seconds.

@@ -26,4 +26,5 @@ pub(crate) mod table;
 pub(crate) mod token;
 pub(crate) mod transfer;
 pub(crate) mod txn;
+mod waiting;
 mod whole_file;

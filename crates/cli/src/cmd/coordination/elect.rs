@@ -1,20 +1,23 @@
 //! `hbase-txn elect`.
 
 use clap::{Args, Subcommand};
-use hbase_txn::{coordination::Election, lock::LockManager};
+use hbase_txn::{
+    coordination::{Election, Leader},
+    lock::{LockManager, LockName},
+};
 use serde::Serialize;
 
 use super::{
-    evict::{Evicted, Resource},
+    evict::{Evicted, print_eviction},
     holder::{self, HolderObject},
 };
 use crate::{
     cmd::lock::{
-        request::{Request, Terms},
+        request::{LockUse, Request, Terms},
         run::{Command, margin, run_under},
         signals::Signals,
-        watch::{Subject, Watched},
-        which::{Which, key},
+        watch::Watched,
+        which::{Kind, NameObject, Which, key},
     },
     exit::{Exit, Outcome},
     global::{Format, Global},
@@ -71,7 +74,7 @@ struct Show {
 
 /// Print the leaders of elections and then each change
 ///
-/// Stops with --for, with --count, or at a signal such as that of Ctrl-C. Each election is read
+/// Stops with --wait, with --count, or at a signal such as that of Ctrl-C. Each election is read
 /// several times a second while it changes, and twice a second otherwise: a leadership that begins
 /// and ends between two reads is not seen.
 #[derive(Debug, Args)]
@@ -85,7 +88,7 @@ const RUN: &str = r#"Example: hbase-txn elect run locks scheduler --farm fra --c
 
 If the leadership is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. If renewals fail, they have ended before the lease expires, provided that the lease is 18s or longer and clocks agree to a second. Let the receivers of CMD's changes refuse lower terms all the same.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 another process led until --wait was over, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the leadership was lost while CMD ran."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 another process led until --wait was over, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the leadership was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn elect release locks scheduler --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
 
@@ -97,7 +100,7 @@ Exit status: 0 evicted, 3 gone, 1 refused or failed, 4 the answer was lost."#;
 
 const SHOW: &str = r#"Example: hbase-txn elect show locks scheduler --farm fra --client billing --output json answers
 
-{"election":"LEAD#DC#fra#billing#scheduler","term":1767225600123,"leader":{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}}
+{"election":"LEAD#DC#fra#billing#scheduler","level":"dc","farm":"fra","client":"billing","id":"scheduler","term":1767225600123,"leader":{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}}
 
 `leader` and `term` are null when no process leads. Age and remaining time are by this machine's clock.
 
@@ -110,10 +113,25 @@ const WATCH: &str = r#"Example: hbase-txn elect watch locks scheduler --farm fra
 `event` is held or free, the state at the beginning; acquired, by the next leader; renewed, with --renewals; released, by the leader or by force; expired; or failed, with `error`. Failures and exit status are those of lock watch."#;
 
 #[derive(Serialize)]
-struct ElectionObject<'a> {
-    election: String,
+pub(super) struct ElectionObject<'a> {
+    #[serde(flatten)]
+    name: NameObject<'a>,
     term: Option<i64>,
     leader: Option<HolderObject<'a>>,
+}
+
+impl<'a> ElectionObject<'a> {
+    pub(super) fn new(election: &str, name: Option<&'a LockName>, leader: Option<&'a Leader>) -> Self {
+        Self {
+            name: NameObject {
+                kind: Kind::Election,
+                key: key(election),
+                name,
+            },
+            term: leader.and_then(|leader| leader.term),
+            leader: leader.map(|leader| (&leader.holder).into()),
+        }
+    }
 }
 
 impl Elect {
@@ -129,20 +147,27 @@ impl Elect {
 
 impl Run {
     async fn run(self, global: &Global) -> Outcome {
+        self.command.exit(self.lead_and_run(global).await)
+    }
+
+    async fn lead_and_run(&self, global: &Global) -> Outcome {
         let Request { asked, table } = &self.request;
-        asked.which.name()?;
+        let named = asked.which.named(Kind::Election)?;
         let margin = margin(asked.lease()?);
-        let create = table.options(&asked.which)?;
+        let missing = table.missing(&asked.which)?;
         let mut signals = Signals::listen()?;
         let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let campaign = Election::new(&locks, terms.level, terms.id)?.campaign();
+            let name = &terms.named.name;
+            let campaign = Election::new(&locks, name.level(), name.id())?.campaign();
             let mut campaign = campaign.ttl(terms.lease).skew_margin(margin);
             if let Some(wait) = terms.wait {
                 campaign = campaign.wait(wait);
             }
             Ok(campaign.lead().await?.into_guard())
         };
-        let guard = asked.acquire(global, &mut signals, create, "elect", ask).await?;
+        let guard = asked
+            .acquire(global, &mut signals, &named, LockUse::Attached, missing, ask)
+            .await?;
         run_under(guard, &self.command, &mut signals).await
     }
 }
@@ -150,26 +175,25 @@ impl Run {
 impl Release {
     async fn run(self, global: &Global) -> Outcome {
         let Evicted { which, token, .. } = self.evicted;
-        which.name()?;
-        let locks = which.open(global).await?;
-        let election = Election::new(&locks, which.scope.level, &which.id)?;
-        let evicted = election.force_release(token).await?;
-        Resource::Election(key(election.key())).print_eviction(global, token, evicted)
+        let named = which.named(Kind::Election)?;
+        let locks = named.open(global).await?;
+        let election = Election::new(&locks, named.name.level(), named.name.id())?;
+        print_eviction(global, &named, token, election.force_release(token).await?)
     }
 }
 
 impl Show {
     async fn run(self, global: &Global) -> Outcome {
-        self.which.name()?;
-        let locks = self.which.open(global).await?;
-        let election = Election::new(&locks, self.which.scope.level, &self.which.id)?;
-        let (name, leader) = (key(election.key()), election.leader().await?);
+        let named = self.which.named(Kind::Election)?;
+        let locks = named.open(global).await?;
+        let election = Election::new(&locks, named.name.level(), named.name.id())?;
+        let (name, leader) = (named.key(), election.leader().await?);
         match (global.output, &leader) {
-            (Format::Json, leader) => output::json(&ElectionObject {
-                election: name,
-                term: leader.as_ref().and_then(|leader| leader.term),
-                leader: leader.as_ref().map(|leader| (&leader.holder).into()),
-            })?,
+            (Format::Json, leader) => output::json(&ElectionObject::new(
+                election.key(),
+                Some(&named.name),
+                leader.as_ref(),
+            ))?,
             (Format::Table, None) => output::line(&format!("{name}: no leader"))?,
             (Format::Table, Some(leader)) => {
                 let term = leader
@@ -187,11 +211,8 @@ impl Show {
 
 impl Watch {
     async fn run(self, global: &Global) -> Outcome {
-        let level = self.watched.scope.level;
-        let watch = |locks: &LockManager, id: &str| {
-            let election = Election::new(locks, level, id)?;
-            Ok((key(election.key()), election.watch()))
-        };
-        self.watched.run(global, Subject::Election, watch).await
+        let watch =
+            |locks: &LockManager, name: &LockName| Ok(Election::new(locks, name.level(), name.id())?.watch());
+        self.watched.run(global, Kind::Election, watch).await
     }
 }

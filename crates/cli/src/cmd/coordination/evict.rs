@@ -5,7 +5,10 @@ use hbase_txn::lock::{LockHolder, LockToken};
 use serde::Serialize;
 
 use crate::{
-    cmd::lock::{release::End, which::Which},
+    cmd::lock::{
+        release::End,
+        which::{KeyObject, Named, Which},
+    },
     exit::Outcome,
     global::{Format, Global},
     output,
@@ -24,46 +27,32 @@ pub(super) struct Evicted {
     force: bool,
 }
 
-/// A resource, with its printed key.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Resource {
-    Election(String),
-    RwLock(String),
-    Semaphore(String),
-}
-
 #[derive(Serialize)]
 struct EvictionObject<'a> {
     #[serde(flatten)]
-    resource: &'a Resource,
+    key: KeyObject<'a>,
     outcome: &'a str,
     holder: Option<&'a str>,
 }
 
-impl Resource {
-    /// Prints the outcome of a forced release by this token, and returns the exit status.
-    pub(super) fn print_eviction(
-        &self,
-        global: &Global,
-        token: LockToken,
-        holder: Option<LockHolder>,
-    ) -> Outcome {
-        let end = match holder {
-            Some(holder) => End::evicted(Some(holder)),
-            None => End::gone(token),
-        };
-        match global.output {
-            Format::Table => {
-                let (Self::Election(name) | Self::RwLock(name) | Self::Semaphore(name)) = self;
-                output::line(&end.sentence(name))?;
-            }
-            Format::Json => output::json(&EvictionObject {
-                resource: self,
-                outcome: end.outcome,
-                holder: end.holder.as_ref().and_then(|holder| holder.name.as_deref()),
-            })?,
-        }
-        Ok(end.exit)
+/// Prints the outcome of a forced release by this token, and returns the exit status.
+pub(super) fn print_eviction(
+    global: &Global,
+    named: &Named<'_>,
+    token: LockToken,
+    holder: Option<LockHolder>,
+) -> Outcome {
+    let end = match holder {
+        Some(holder) => End::evicted(Some(holder)),
+        None => End::gone(token),
+    };
+    match global.output {
+        Format::Table => output::line(&end.sentence(&named.key()))?,
+        Format::Json => output::json(&EvictionObject {
+            key: KeyObject(named),
+            outcome: end.outcome,
+            holder: end.holder.as_ref().and_then(|holder| holder.name.as_deref()),
+        })?,
     }
+    Ok(end.exit)
 }

@@ -3,20 +3,20 @@
 use clap::{Args, Subcommand};
 use hbase_txn::{
     coordination::{ReadWriteInfo, ReadWriteLock},
-    lock::LockManager,
+    lock::{LockManager, LockName},
 };
 use serde::Serialize;
 
 use super::{
-    evict::{Evicted, Resource},
+    evict::{Evicted, print_eviction},
     holder::{self, HolderObject},
 };
 use crate::{
     cmd::lock::{
-        request::{Request, Terms},
+        request::{LockUse, Request, Terms},
         run::{Command, margin, run_under},
         signals::Signals,
-        which::{Which, key},
+        which::{Kind, NameObject, Which, key},
     },
     exit::{Exit, Outcome},
     global::{Format, Global},
@@ -73,7 +73,7 @@ const RUN: &str = r#"Example: hbase-txn rwlock write locks schema --farm fra --c
 
 The command is run as by `lock run`: HBASE_TXN_LOCK has the lock's key, HBASE_TXN_FENCING its number. If the lock is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. A writer that waits keeps new readers out.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn rwlock release locks schema --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
 
@@ -85,18 +85,34 @@ Exit status: 0 evicted, 3 gone, 1 refused or failed, 4 the answer was lost."#;
 
 const SHOW: &str = r#"Example: hbase-txn rwlock show locks schema --farm fra --client billing --output json answers
 
-{"rwlock":"RW#DC#fra#billing#schema","fencing":1767225600123,"writer":null,"readers":[{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
+{"rwlock":"RW#DC#fra#billing#schema","level":"dc","farm":"fra","client":"billing","id":"schema","fencing":1767225600123,"writer":null,"readers":[{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
 
-A `writer` beside `readers` waits until they are gone. Age and remaining time are by this machine's clock.
+A `writer` next to `readers` waits until they have released it. Age and remaining time are by this machine's clock.
 
 Exit status: 0, held or free; 1 refused or failed."#;
 
 #[derive(Serialize)]
-struct RwLockObject<'a> {
-    rwlock: String,
+pub(super) struct RwLockObject<'a> {
+    #[serde(flatten)]
+    name: NameObject<'a>,
     fencing: Option<i64>,
     writer: Option<HolderObject<'a>>,
     readers: Vec<HolderObject<'a>>,
+}
+
+impl<'a> RwLockObject<'a> {
+    pub(super) fn new(name: Option<&'a LockName>, info: &'a ReadWriteInfo) -> Self {
+        Self {
+            name: NameObject {
+                kind: Kind::RwLock,
+                key: key(&info.key),
+                name,
+            },
+            fencing: info.fencing,
+            writer: info.writer.as_ref().map(HolderObject::from),
+            readers: info.readers.iter().map(HolderObject::from).collect(),
+        }
+    }
 }
 
 impl RwLock {
@@ -112,18 +128,25 @@ impl RwLock {
 
 impl Run {
     async fn run(self, global: &Global, writes: bool) -> Outcome {
+        self.command.exit(self.lock_and_run(global, writes).await)
+    }
+
+    async fn lock_and_run(&self, global: &Global, writes: bool) -> Outcome {
         let Request { asked, table } = &self.request;
-        asked.which.name()?;
+        let named = asked.which.named(Kind::RwLock)?;
         let margin = margin(asked.lease()?);
-        let create = table.options(&asked.which)?;
+        let missing = table.missing(&asked.which)?;
         let mut signals = Signals::listen()?;
         let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let lock = ReadWriteLock::new(&locks, terms.level, terms.id)?;
+            let name = &terms.named.name;
+            let lock = ReadWriteLock::new(&locks, name.level(), name.id())?;
             let request = if writes { lock.write() } else { lock.read() };
             let request = request.ttl(terms.lease).wait(terms.wait.unwrap_or_default());
             request.auto_renew().skew_margin(margin).acquire().await
         };
-        let guard = asked.acquire(global, &mut signals, create, "rwlock", ask).await?;
+        let guard = asked
+            .acquire(global, &mut signals, &named, LockUse::Attached, missing, ask)
+            .await?;
         run_under(guard, &self.command, &mut signals).await
     }
 }
@@ -131,29 +154,22 @@ impl Run {
 impl Release {
     async fn run(self, global: &Global) -> Outcome {
         let Evicted { which, token, .. } = self.evicted;
-        which.name()?;
-        let locks = which.open(global).await?;
-        let lock = ReadWriteLock::new(&locks, which.scope.level, &which.id)?;
-        let evicted = lock.force_release(token).await?;
-        Resource::RwLock(key(lock.key())).print_eviction(global, token, evicted)
+        let named = which.named(Kind::RwLock)?;
+        let locks = named.open(global).await?;
+        let lock = ReadWriteLock::new(&locks, named.name.level(), named.name.id())?;
+        print_eviction(global, &named, token, lock.force_release(token).await?)
     }
 }
 
 impl Show {
     async fn run(self, global: &Global) -> Outcome {
-        self.which.name()?;
-        let locks = self.which.open(global).await?;
-        let info = ReadWriteLock::new(&locks, self.which.scope.level, &self.which.id)?
-            .show()
-            .await?;
+        let named = self.which.named(Kind::RwLock)?;
+        let locks = named.open(global).await?;
+        let lock = ReadWriteLock::new(&locks, named.name.level(), named.name.id())?;
+        let info = lock.show().await?;
         match global.output {
             Format::Table => output::page(&page(&info))?,
-            Format::Json => output::json(&RwLockObject {
-                rwlock: key(&info.key),
-                fencing: info.fencing,
-                writer: info.writer.as_ref().map(HolderObject::from),
-                readers: info.readers.iter().map(HolderObject::from).collect(),
-            })?,
+            Format::Json => output::json(&RwLockObject::new(Some(&named.name), &info))?,
         }
         Ok(Exit::Done)
     }
@@ -161,11 +177,7 @@ impl Show {
 
 fn page(info: &ReadWriteInfo) -> String {
     let name = key(&info.key);
-    let does = if info.readers.is_empty() {
-        "writes"
-    } else {
-        "waits to write"
-    };
+    let does = writer_does(info);
     let line = |does: &str, holder| format!("\n{does}: {}", holder::sentence(holder));
     let writer = info.writer.iter().map(|holder| line(does, holder));
     let readers = info.readers.iter().map(|holder| line("reads", holder));
@@ -173,5 +185,13 @@ fn page(info: &ReadWriteInfo) -> String {
     match holders.is_empty() {
         true => format!("{name}: free"),
         false => format!("{name}:{holders}"),
+    }
+}
+
+/// Says what the writer does: it has its place before the readers are gone.
+pub(super) fn writer_does(info: &ReadWriteInfo) -> &'static str {
+    match info.readers.is_empty() {
+        true => "writes",
+        false => "waits to write",
     }
 }

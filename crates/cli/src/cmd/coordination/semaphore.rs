@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{
+    ErrorKind,
     coordination::{PermitHolder, Semaphore as Permits, SemaphoreInfo},
-    lock::{LockGuard, LockManager, LockToken},
+    lock::{LockGuard, LockManager, LockName, LockToken},
 };
 use serde::Serialize;
 
 use super::{
-    evict::Resource,
+    evict::print_eviction,
     holder::{self, HolderObject},
 };
 use crate::{
@@ -18,12 +19,12 @@ use crate::{
         lock::{
             acquire::hand_over,
             release::End,
-            request::{Asked, MissingTable, Terms},
+            request::{Asked, LockUse, MissingTable, Terms, absent},
             run::{Command, margin, run_under},
             signals::Signals,
-            which::{Which, key, lease},
+            which::{Kind, NameObject, Named, Which, key, lease},
         },
-        missing_table,
+        missing_table::{self, Missing},
     },
     durations,
     exit::{Exit, Failure, Outcome},
@@ -123,9 +124,10 @@ struct Renew {
     /// Token that `acquire` printed
     #[arg(long, value_name = "T")]
     token: LockToken,
-    /// Lease from now on, 100ms to 720h
-    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
-    ttl: Ranged<Duration>,
+    /// Lease from now on, 100ms to 720h [default: that of the permits, with which they were acquired
+    /// or last renewed]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Option<Ranged<Duration>>,
 }
 
 /// Change the number of permits
@@ -175,15 +177,15 @@ const RUN: &str = r#"Example: hbase-txn semaphore run locks exports --farm fra -
 
 If the permits are lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 they were lost while CMD ran."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 they were lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn semaphore release locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
 
 {"semaphore":"SEM#DC#fra#billing#exports","outcome":"released"}
 
-The outcome is released, or one of those of `lock release`. With --force it is evicted, or gone if the token holds no permits any more, and `holder` has the evicted holder's name.
+The outcome is released, or one of those of `lock release`. With --force it is evicted, or gone if the token holds no permits, and `holder` has the evicted holder's name.
 
-Exit status: 0 released or evicted, 3 not held any more, 1 refused or failed, 4 the answer was lost."#;
+Exit status: 0 released or evicted, 3 not held by this token, 1 refused or failed, 4 the answer was lost."#;
 
 const RENEW: &str = r#"Example: hbase-txn semaphore renew locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
 
@@ -191,11 +193,11 @@ const RENEW: &str = r#"Example: hbase-txn semaphore renew locks exports --farm f
 
 The outcome is renewed, or one of those of `lock renew`.
 
-Exit status: 0 renewed, 3 not held any more, 1 refused or failed, 4 the answer was lost."#;
+Exit status: 0 renewed, 3 not held by this token, 1 refused or failed, 4 the answer was lost."#;
 
 const SHOW: &str = r#"Example: hbase-txn semaphore show locks exports --farm fra --client billing --output json answers
 
-{"semaphore":"SEM#DC#fra#billing#exports","permits":4,"available":2,"fencing":1767225600123,"holders":[{"permits":2,"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
+{"semaphore":"SEM#DC#fra#billing#exports","level":"dc","farm":"fra","client":"billing","id":"exports","permits":4,"available":2,"fencing":1767225600123,"holders":[{"permits":2,"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
 
 Age and remaining time are by this machine's clock. `fencing` is the highest number so far, which failed attempts raise too; null when none is known.
 
@@ -220,12 +222,29 @@ struct Acquired {
 }
 
 #[derive(Serialize)]
-struct SemaphoreObject<'a> {
-    semaphore: String,
+pub(super) struct SemaphoreObject<'a> {
+    #[serde(flatten)]
+    name: NameObject<'a>,
     permits: u32,
     available: u32,
     fencing: Option<i64>,
     holders: Vec<PermitsObject<'a>>,
+}
+
+impl<'a> SemaphoreObject<'a> {
+    pub(super) fn new(name: Option<&'a LockName>, info: &'a SemaphoreInfo) -> Self {
+        Self {
+            name: NameObject {
+                kind: Kind::Semaphore,
+                key: key(&info.key),
+                name,
+            },
+            permits: info.permits,
+            available: info.available,
+            fencing: info.fencing,
+            holders: info.holders.iter().map(PermitsObject::from).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -251,21 +270,23 @@ impl Semaphore {
 }
 
 /// Opens a semaphore in an existing table.
-async fn open(which: &Which, global: &Global) -> Result<Permits, Failure> {
-    which.name()?;
-    let locks = which.open(global).await?;
-    Ok(Permits::open(&locks, which.scope.level, &which.id).await?)
+async fn open(named: &Named<'_>, global: &Global) -> Result<Permits, Failure> {
+    let locks = named.open(global).await?;
+    let opened = Permits::open(&locks, named.name.level(), named.name.id()).await;
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::SemaphoreAbsent => absent(named, error),
+        _ => error.into(),
+    })
 }
 
 impl Create {
     async fn run(self, global: &Global) -> Outcome {
-        self.which.name()?;
+        let named = self.which.named(Kind::Semaphore)?;
         let permits = number(&self.permits, "PERMITS")?;
-        let create = self.table.options(&self.which)?;
+        let missing = self.table.missing(&self.which)?;
         let connection = global.connect().await?;
-        let options = self.which.options();
-        let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
-        let semaphore = Permits::create(&locks, self.which.scope.level, &self.which.id, permits).await?;
+        let locks = missing_table::open_locks(&connection, named.options(), named.table, missing).await?;
+        let semaphore = Permits::create(&locks, named.name.level(), named.name.id(), permits).await?;
         print(global, &semaphore)
     }
 }
@@ -273,7 +294,7 @@ impl Create {
 impl Resize {
     async fn run(self, global: &Global) -> Outcome {
         let permits = number(&self.permits, "PERMITS")?;
-        let semaphore = open(&self.which, global).await?;
+        let semaphore = open(&self.which.named(Kind::Semaphore)?, global).await?;
         semaphore.resize(permits).await?;
         print(global, &semaphore)
     }
@@ -315,7 +336,6 @@ impl Count {
 
 impl Acquire {
     async fn run(self, global: &Global) -> Outcome {
-        self.asked.which.name()?;
         let (lease, permits) = (self.asked.lease()?, self.count.get()?);
         let mut signals = Signals::listen()?;
         let guard = acquire(&self.asked, permits, None, global, &mut signals).await?;
@@ -343,7 +363,10 @@ impl Acquire {
 
 impl Run {
     async fn run(self, global: &Global) -> Outcome {
-        self.asked.which.name()?;
+        self.command.exit(self.acquire_and_run(global).await)
+    }
+
+    async fn acquire_and_run(&self, global: &Global) -> Outcome {
         let permits = self.count.get()?;
         let margin = margin(self.asked.lease()?);
         let mut signals = Signals::listen()?;
@@ -360,8 +383,14 @@ async fn acquire(
     global: &Global,
     signals: &mut Signals,
 ) -> Result<LockGuard, Failure> {
+    let named = asked.which.named(Kind::Semaphore)?;
+    let lock_use = match margin {
+        Some(_) => LockUse::Attached,
+        None => LockUse::Detached,
+    };
     let ask = async |locks: LockManager, terms: Terms<'_>| {
-        let semaphore = Permits::open(&locks, terms.level, terms.id).await?;
+        let name = &terms.named.name;
+        let semaphore = Permits::open(&locks, name.level(), name.id()).await?;
         let request = semaphore.acquire_many(permits).ttl(terms.lease);
         let request = request.wait(terms.wait.unwrap_or_default());
         match margin {
@@ -369,16 +398,18 @@ async fn acquire(
             None => request.acquire().await,
         }
     };
-    asked.acquire(global, signals, None, "semaphore", ask).await
+    asked
+        .acquire(global, signals, &named, lock_use, Missing::Refused, ask)
+        .await
 }
 
 impl Release {
     async fn run(self, global: &Global) -> Outcome {
-        let semaphore = open(&self.which, global).await?;
+        let named = self.which.named(Kind::Semaphore)?;
+        let semaphore = open(&named, global).await?;
         if self.force {
             let evicted = semaphore.force_release(self.token).await?;
-            let resource = Resource::Semaphore(key(semaphore.key()));
-            return resource.print_eviction(global, self.token, evicted);
+            return print_eviction(global, &named, self.token, evicted);
         }
         let end = End::of_release(semaphore.release(self.token).await?)?;
         print_end(global, &semaphore, &end)
@@ -387,8 +418,8 @@ impl Release {
 
 impl Renew {
     async fn run(self, global: &Global) -> Outcome {
-        let lease = lease(&self.ttl)?;
-        let semaphore = open(&self.which, global).await?;
+        let lease = self.ttl.as_ref().map(lease).transpose()?;
+        let semaphore = open(&self.which.named(Kind::Semaphore)?, global).await?;
         let end = End::of_renewal(semaphore.renew(self.token, lease).await?);
         print_end(global, &semaphore, &end)
     }
@@ -409,16 +440,11 @@ fn print_end(global: &Global, semaphore: &Permits, end: &End) -> Outcome {
 
 impl Show {
     async fn run(self, global: &Global) -> Outcome {
-        let info = open(&self.which, global).await?.show().await?;
+        let named = self.which.named(Kind::Semaphore)?;
+        let info = open(&named, global).await?.show().await?;
         match global.output {
             Format::Table => output::page(&page(&info))?,
-            Format::Json => output::json(&SemaphoreObject {
-                semaphore: key(&info.key),
-                permits: info.permits,
-                available: info.available,
-                fencing: info.fencing,
-                holders: info.holders.iter().map(PermitsObject::from).collect(),
-            })?,
+            Format::Json => output::json(&SemaphoreObject::new(Some(&named.name), &info))?,
         }
         Ok(Exit::Done)
     }
@@ -448,26 +474,26 @@ fn page(info: &SemaphoreInfo) -> String {
 
 impl Delete {
     async fn run(self, global: &Global) -> Outcome {
-        self.which.name()?;
-        let locks = self.which.open(global).await?;
-        let semaphore = match Permits::open(&locks, self.which.scope.level, &self.which.id).await {
+        let named = self.which.named(Kind::Semaphore)?;
+        let locks = named.open(global).await?;
+        let semaphore = match Permits::open(&locks, named.name.level(), named.name.id()).await {
             Ok(semaphore) => Some(semaphore),
-            Err(error) if error.kind() == hbase_txn::ErrorKind::SemaphoreAbsent => None,
+            Err(error) if error.kind() == ErrorKind::SemaphoreAbsent => None,
             Err(error) => return Err(error.into()),
         };
         let deleted = match &semaphore {
             Some(semaphore) => semaphore.delete().await?,
             None => false,
         };
-        let name = key(self.which.name()?.key());
+        let name = named.key();
         let (outcome, exit) = match deleted {
             true => ("deleted", Exit::Done),
             false => ("absent", Exit::NotMet),
         };
         match global.output {
-            Format::Table => output::line(&format!("SEM#{name}: {outcome}"))?,
+            Format::Table => output::line(&format!("{name}: {outcome}"))?,
             Format::Json => output::json(&Defined {
-                semaphore: format!("SEM#{name}"),
+                semaphore: name,
                 permits: None,
                 outcome: Some(outcome),
             })?,

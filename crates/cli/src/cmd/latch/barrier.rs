@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use hbase_txn::{
-    BytesBinary, TableName,
+    Level, TableName,
     latch::{
         Barrier as Parties, BarrierInfo, BarrierOutcome, LatchManagerOptions, LatchName, MAX_LATCH_TTL,
         MAX_PARTIES, MIN_LATCH_TTL,
@@ -12,9 +12,16 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
-use super::{look::WAIT_TIME, missing::MissingTable, which::NO_FARM};
+use super::{
+    look::LongestWait,
+    missing::MissingTable,
+    which::{NO_FARM, NameObject, full_name, latch_name, shown},
+};
 use crate::{
-    cmd::missing_table,
+    cmd::{
+        missing_table::{self, Missing},
+        waiting::{self, Obstacle, Obstacles},
+    },
     durations,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -42,12 +49,19 @@ enum Action {
 struct Which {
     /// Latch table, with its namespace if it has one
     table: TableName,
-    /// Id of the barrier, unique for its client; \xNN is a byte
+    /// Id of the barrier, unique for its client, or without --client a full name as `latch list`
+    /// prints it; \xNN is a byte
     #[arg(value_parser = values::text)]
     id: String,
     /// Client of the barrier: a service, not a process
     #[arg(long, value_name = "C", value_parser = values::text)]
-    client: String,
+    client: Option<String>,
+}
+
+/// A barrier of a table.
+struct Named<'a> {
+    table: &'a TableName,
+    name: LatchName,
 }
 
 /// Create a barrier for a number of parties
@@ -61,15 +75,15 @@ struct Create {
     /// Number of parties, 1 to 1000
     #[arg(value_name = "PARTIES", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
     parties: Ranged<u32>,
-    /// Limit of a generation from its first arrival on, 100ms to 8784h; a generation that is not
+    /// Lifetime of a generation from its first arrival on, 100ms to 8784h; a generation that is not
     /// full by then is broken
     #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = durations::parse)]
-    time: Ranged<Duration>,
+    ttl: Ranged<Duration>,
     #[command(flatten)]
     table: MissingTable,
 }
 
-/// Arrive at a barrier, and wait up to --timeout for the other parties
+/// Arrive at a barrier, and wait for the other parties
 #[derive(Debug, Args)]
 #[command(after_help = ARRIVE)]
 struct Arrive {
@@ -81,9 +95,11 @@ struct Arrive {
     /// Arrive in this generation only, from 1: a repeated arrival is in no other one
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     generation: Option<Ranged<u64>>,
+    #[command(flatten)]
+    wait: LongestWait,
 }
 
-/// Wait up to --timeout for the end of a generation, without arriving
+/// Wait for the end of a generation, without arriving
 #[derive(Debug, Args)]
 #[command(after_help = WAIT)]
 struct Wait {
@@ -92,6 +108,8 @@ struct Wait {
     /// Number of the generation, from 1
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     generation: Ranged<u64>,
+    #[command(flatten)]
+    wait: LongestWait,
 }
 
 /// Show a barrier's parties, its generation and the arrivals in it
@@ -112,33 +130,33 @@ struct Delete {
     which: Which,
 }
 
-const CREATE: &str = r#"Example: hbase-txn barrier create latches rounds 3 --client billing --time 10m --output json answers
+const CREATE: &str = r#"Example: hbase-txn barrier create latches rounds 3 --client billing --ttl 10m --output json answers
 
-{"barrier":"billing_rounds","parties":3,"time_ms":600000}
+{"barrier":"XDC#billing#rounds","parties":3,"ttl_ms":600000}
 
 Exit status: 0 created; 3 it exists; 1 refused or failed; 4 the answer was lost."#;
 
-const ARRIVE: &str = r#"Example: hbase-txn barrier arrive latches rounds --client billing --participant worker-1 --timeout 10m --output json answers
+const ARRIVE: &str = r#"Example: hbase-txn barrier arrive latches rounds --client billing --participant worker-1 --wait 10m --output json answers
 
-{"barrier":"billing_rounds","generation":1,"outcome":"opened"}
+{"barrier":"XDC#billing#rounds","generation":1,"outcome":"opened"}
 
-`outcome` is opened; broken, if the generation was not full in its time; or waiting, if --timeout expired first: the participant has arrived all the same, and the generation may still open.
+`outcome` is opened; broken, if the generation was not full in its time; or waiting, if --wait was over first: the participant has arrived nevertheless, and the generation may still open.
 
 To repeat an arrival, after a timeout for example, name its generation: --generation 1. If that has opened or broken meanwhile, the command reports so; without the option it would arrive in the next generation.
 
-Exit status: 0 opened; 3 broken, still waiting when --timeout (60s) expired, or no such barrier; 1 refused or failed; 4 the answer was lost, and the participant may have arrived."#;
+Exit status: 0 opened; 3 broken, still waiting when --wait (60s) was over, or no such barrier; 1 refused or failed; 4 the answer was lost, and the participant may have arrived."#;
 
-const WAIT: &str = r#"Example: hbase-txn barrier wait latches rounds --client billing --generation 1 --timeout 10m --output json answers
+const WAIT: &str = r#"Example: hbase-txn barrier wait latches rounds --client billing --generation 1 --wait 10m --output json answers
 
-{"barrier":"billing_rounds","generation":1,"outcome":"opened"}
+{"barrier":"XDC#billing#rounds","generation":1,"outcome":"opened"}
 
-`outcome` is opened, broken, or waiting if --timeout expired first.
+`outcome` is opened, broken, or waiting if --wait was over first.
 
-Exit status: 0 opened; 3 broken, still waiting when --timeout (60s) expired, or no such barrier; 1 refused or failed."#;
+Exit status: 0 opened; 3 broken, still waiting when --wait (60s) was over, or no such barrier; 1 refused or failed."#;
 
 const SHOW: &str = r#"Example: hbase-txn barrier show latches rounds --client billing --output json answers
 
-{"barrier":"billing_rounds","parties":3,"generation":1,"arrived":2}
+{"barrier":"XDC#billing#rounds","level":"xdc","farm":null,"client":"billing","id":"rounds","parties":3,"generation":1,"arrived":2}
 
 `generation` is the one of the next arrival, `arrived` its number of arrivals so far.
 
@@ -146,7 +164,7 @@ Exit status: 0; 3 no such barrier, and nothing is printed; 1 refused or failed."
 
 const DELETE: &str = r#"Example: hbase-txn barrier delete latches rounds --client billing --output json answers
 
-{"barrier":"billing_rounds","deleted":true}
+{"barrier":"XDC#billing#rounds","deleted":true}
 
 `deleted` is false if there was nothing to delete.
 
@@ -156,7 +174,7 @@ Exit status: 0, also if there was nothing; 1 refused or failed."#;
 struct Created {
     barrier: String,
     parties: u32,
-    time_ms: u64,
+    ttl_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -167,11 +185,28 @@ struct Arrived {
 }
 
 #[derive(Serialize)]
-struct BarrierObject {
-    barrier: String,
+pub(super) struct BarrierObject<'a> {
+    #[serde(flatten)]
+    name: NameObject<'a>,
     parties: u32,
     generation: u64,
     arrived: u32,
+}
+
+impl<'a> BarrierObject<'a> {
+    pub(super) fn new(name: Option<&'a LatchName>, info: &'a BarrierInfo) -> Self {
+        Self {
+            name: NameObject {
+                word: "barrier",
+                name,
+                farm: None,
+                key: &info.key,
+            },
+            parties: info.parties,
+            generation: info.generation,
+            arrived: info.arrived,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -193,41 +228,61 @@ impl Barrier {
 }
 
 impl Which {
-    /// Checks the name before any call to a server.
-    fn options(&self) -> Result<LatchManagerOptions, Failure> {
-        LatchName::new(&self.client, &self.id)
-            .map_err(|error| Failure::Refused(format!("naming a barrier, table {}: {error}", self.table)))?;
-        Ok(LatchManagerOptions::new(&self.client, NO_FARM))
+    /// Returns the barrier. Checks its name before any call to a server.
+    fn named(&self) -> Result<Named<'_>, Failure> {
+        let table = &self.table;
+        let name = match &self.client {
+            Some(client) => latch_name("barrier", table, client, &self.id)?,
+            None => match full_name(&self.id)? {
+                name if name.level() == Level::Xdc => latch_name("barrier", table, name.client(), name.id())?,
+                name => {
+                    return Err(Failure::Unparsable(format!(
+                        "{name} names a farm, and a barrier has none: XDC#CLIENT#ID"
+                    )));
+                }
+            },
+        };
+        Ok(Named { table, name })
+    }
+}
+
+impl Named<'_> {
+    fn options(&self) -> LatchManagerOptions {
+        LatchManagerOptions::new(self.name.client(), NO_FARM)
     }
 
     /// Opens the barrier, in an existing table.
     async fn open(&self, global: &Global) -> Result<Parties, Failure> {
-        let options = self.options()?;
         let connection = global.connect().await?;
-        let latches = missing_table::open_latches(&connection, options, &self.table, None).await?;
-        Ok(latches.barrier(&self.id)?)
+        let latches =
+            missing_table::open_latches(&connection, self.options(), self.table, Missing::Refused).await?;
+        Ok(latches.barrier(self.name.id())?)
+    }
+
+    /// Returns the name that outputs show.
+    fn key(&self) -> String {
+        shown(Some(&self.name), None, self.name.key())
     }
 }
 
 impl Create {
     async fn run(self, global: &Global) -> Outcome {
-        let options = self.which.options()?;
-        let (parties, time) = (self.parties()?, self.time()?);
-        let missing = self.table.missing(&self.which.table)?;
-        let latches = missing.open(options, global).await?;
-        let barrier = latches.barrier(&self.which.id)?;
-        barrier.create(parties, time).await?;
+        let named = self.which.named()?;
+        let (parties, ttl) = (self.parties()?, self.ttl()?);
+        let missing = self.table.missing(named.table)?;
+        let latches = missing.open(named.options(), global).await?;
+        latches.barrier(named.name.id())?.create(parties, ttl).await?;
         let made = Created {
-            barrier: key(&barrier),
+            barrier: named.key(),
             parties,
-            time_ms: durations::milliseconds(time),
+            ttl_ms: durations::milliseconds(ttl),
         };
         match global.output {
             Format::Json => output::json(&made)?,
             Format::Table => output::line(&format!(
                 "{}: created, {parties} to arrive within {}",
                 made.barrier,
-                durations::shown(time)
+                durations::shown(ttl)
             ))?,
         }
         Ok(Exit::Done)
@@ -243,14 +298,14 @@ impl Create {
         )))
     }
 
-    fn time(&self) -> Result<Duration, Failure> {
-        let time = self.time.get("--time")?;
-        if (MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&time) {
-            return Ok(time);
+    fn ttl(&self) -> Result<Duration, Failure> {
+        let ttl = self.ttl.get("--ttl")?;
+        if (MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&ttl) {
+            return Ok(ttl);
         }
         Err(Failure::Refused(format!(
-            "--time {} is out of range: a generation may take from {} to {}",
-            durations::shown(time),
+            "--ttl {} is out of range: a generation lives from {} to {}",
+            durations::shown(ttl),
             durations::shown(MIN_LATCH_TTL),
             durations::shown(MAX_LATCH_TTL)
         )))
@@ -259,39 +314,59 @@ impl Create {
 
 impl Arrive {
     async fn run(self, global: &Global) -> Outcome {
-        let time = global.timeout.unwrap_or(WAIT_TIME);
+        let time = self.wait.get()?;
         let generation = self
             .generation
             .as_ref()
             .map(|number| number.get("--generation"))
             .transpose()?;
-        let barrier = self.which.open(global).await?;
+        let named = self.which.named()?;
+        let barrier = named.open(global).await?;
         let until = Instant::now() + time;
         let arrival = match generation {
             Some(generation) => barrier.arrive_in(&self.participant, generation).await?,
             None => barrier.arrive(&self.participant).await?,
         };
-        let ended = barrier
-            .wait(&arrival, until.saturating_duration_since(Instant::now()))
-            .await?;
-        report(global, &barrier, arrival.generation(), ended, time)
+        let rest = until.saturating_duration_since(Instant::now());
+        let ended = waiting::shown(arrivals(&barrier), barrier.wait(&arrival, rest)).await?;
+        report(global, &named, arrival.generation(), ended, time)
     }
 }
 
 impl Wait {
     async fn run(self, global: &Global) -> Outcome {
-        let time = global.timeout.unwrap_or(WAIT_TIME);
+        let time = self.wait.get()?;
         let generation = self.generation.get("--generation")?;
-        let barrier = self.which.open(global).await?;
-        let ended = barrier.wait_for(generation, time).await?;
-        report(global, &barrier, generation, ended, time)
+        let named = self.which.named()?;
+        let barrier = named.open(global).await?;
+        let ended = waiting::shown(arrivals(&barrier), barrier.wait_for(generation, time)).await?;
+        report(global, &named, generation, ended, time)
     }
+}
+
+/// Returns the numbers of arrivals during a wait.
+fn arrivals(barrier: &Parties) -> Obstacles {
+    let barrier = barrier.clone();
+    waiting::polled(move || {
+        let barrier = barrier.clone();
+        async move {
+            let info = barrier.show().await?;
+            Ok(Obstacle::State(info.as_ref().map_or_else(String::new, sentence)))
+        }
+    })
+}
+
+pub(super) fn sentence(info: &BarrierInfo) -> String {
+    format!(
+        "generation {}, {} of {} have arrived",
+        info.generation, info.arrived, info.parties
+    )
 }
 
 /// Prints how a generation has ended, or that it has not after this time.
 fn report(
     global: &Global,
-    barrier: &Parties,
+    named: &Named<'_>,
     generation: u64,
     ended: BarrierOutcome,
     time: Duration,
@@ -300,15 +375,15 @@ fn report(
         BarrierOutcome::Opened => ("opened", "opened, all have arrived".to_owned()),
         BarrierOutcome::Broken => (
             "broken",
-            "broken, its time was over before all had arrived".to_owned(),
+            "broken, its time expired before all had arrived".to_owned(),
         ),
         BarrierOutcome::TimedOut => (
             "waiting",
             format!("not all have arrived after {}", durations::shown(time)),
         ),
-        other => return Err(Failure::Refused(format!("{}: {other:?}", key(barrier)))),
+        other => return Err(Failure::Refused(format!("{}: {other:?}", named.key()))),
     };
-    let barrier = key(barrier);
+    let barrier = named.key();
     match global.output {
         Format::Json => output::json(&Arrived {
             barrier,
@@ -325,32 +400,18 @@ fn report(
 
 impl Show {
     async fn run(self, global: &Global) -> Outcome {
-        let barrier = self.which.open(global).await?;
-        let Some(BarrierInfo {
-            parties,
-            generation,
-            arrived,
-            ..
-        }) = barrier.show().await?
-        else {
+        let named = self.which.named()?;
+        let Some(info) = named.open(global).await?.show().await? else {
             output::complain(&format!(
                 "hbase-txn: there is no barrier {} in table {}",
-                key(&barrier),
-                self.which.table
+                named.key(),
+                named.table
             ));
             return Ok(Exit::NotMet);
         };
-        let barrier = key(&barrier);
         match global.output {
-            Format::Json => output::json(&BarrierObject {
-                barrier,
-                parties,
-                generation,
-                arrived,
-            })?,
-            Format::Table => output::line(&format!(
-                "{barrier}: generation {generation}, {arrived} of {parties} have arrived"
-            ))?,
+            Format::Json => output::json(&BarrierObject::new(Some(&named.name), &info))?,
+            Format::Table => output::line(&format!("{}: {}", named.key(), sentence(&info)))?,
         }
         Ok(Exit::Done)
     }
@@ -358,9 +419,9 @@ impl Show {
 
 impl Delete {
     async fn run(self, global: &Global) -> Outcome {
-        let barrier = self.which.open(global).await?;
-        let deleted = barrier.delete().await?;
-        let barrier = key(&barrier);
+        let named = self.which.named()?;
+        let deleted = named.open(global).await?.delete().await?;
+        let barrier = named.key();
         match global.output {
             Format::Json => output::json(&Deleted { barrier, deleted })?,
             Format::Table => {
@@ -374,9 +435,4 @@ impl Delete {
         }
         Ok(Exit::Done)
     }
-}
-
-/// Formats a barrier's key for output.
-fn key(barrier: &Parties) -> String {
-    BytesBinary(barrier.key().as_bytes()).to_string()
 }

@@ -1,13 +1,10 @@
 //! `hbase-txn latch count-down` and `count-up`.
 
 use clap::Args;
-use hbase_txn::{
-    ClientErrorKind,
-    latch::{Latch, LatchCount},
-};
+use hbase_txn::{ClientErrorKind, latch::LatchCount};
 use serde::Serialize;
 
-use super::which::{LatchUse, Which, key};
+use super::which::{LatchUse, Named, Which};
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -42,15 +39,15 @@ pub(crate) struct CountUp {
 
 const DOWN: &str = r#"Example: hbase-txn latch count-down latches nightly --farm fra --client billing --participant worker-1 --output json answers
 
-{"latch":"billing_nightly","counted":true,"count":2}
+{"latch":"DC#fra#billing#nightly","counted":true,"count":2}
 
-`count` is the rest. `counted` is false for a participant that has arrived before: nothing is counted, and that is no failure. With a participant the command can be run again after any error; without one not after 4.
+`count` is the rest. `counted` is false for a participant that has arrived before: nothing is counted, and this is not a failure. With a participant the command can be repeated after any error; without one, not after 4.
 
 Exit status: 0 counted, or arrived before; 3 no such latch, it has expired, or less is left; 1 refused or failed; 4 the answer was lost, and the count may have been applied."#;
 
 const UP: &str = r#"Example: hbase-txn latch count-up latches nightly --by 2 --farm fra --client billing --output json answers
 
-{"latch":"billing_nightly","counted":true,"count":4}
+{"latch":"DC#fra#billing#nightly","counted":true,"count":4}
 
 The latch lives as long as before. A reached latch is open again; clients that saw it reached are not notified.
 
@@ -66,13 +63,14 @@ struct CountObject {
 impl CountDown {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let by = self.by.get("--by")?;
-        let latch = self.which.open(global, LatchUse::Count).await?;
+        let named = self.which.named(LatchUse::Count)?;
+        let latch = named.open(global).await?;
         let counted = match &self.participant {
             Some(participant) => latch.arrive(participant).await,
             None => latch.count_down(by).await,
         };
         match counted {
-            Ok(counted) => print(global, &latch, counted),
+            Ok(counted) => print(global, &named, counted),
             // A limit of the latch, not of a server.
             Err(error) if error.kind() == ClientErrorKind::LimitExceeded && error.remote().is_none() => {
                 Err(Failure::NotMet(error))
@@ -85,14 +83,14 @@ impl CountDown {
 impl CountUp {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let by = self.by.get("--by")?;
-        let latch = self.which.open(global, LatchUse::Count).await?;
-        let counted = latch.count_up(by).await?;
-        print(global, &latch, counted)
+        let named = self.which.named(LatchUse::Count)?;
+        let counted = named.open(global).await?.count_up(by).await?;
+        print(global, &named, counted)
     }
 }
 
-fn print(global: &Global, latch: &Latch, counted: LatchCount) -> Outcome {
-    let latch = key(latch);
+fn print(global: &Global, named: &Named<'_>, counted: LatchCount) -> Outcome {
+    let latch = named.key();
     let LatchCount {
         counted, left: count, ..
     } = counted;

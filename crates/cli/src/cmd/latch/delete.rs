@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::which::{LatchUse, Which, key};
+use super::which::{LatchUse, Which};
 use crate::{
     exit::{Exit, Outcome},
     global::{Format, Global},
@@ -22,7 +22,7 @@ pub(crate) struct Delete {
 
 const EXAMPLE: &str = r#"Example: hbase-txn latch delete latches nightly --farm fra --client billing --output json answers
 
-{"latch":"billing_nightly","deleted":true}
+{"latch":"DC#fra#billing#nightly","deleted":true}
 
 `deleted` is false if there was nothing to delete. At level xdc the counts of all farms are deleted.
 
@@ -36,9 +36,9 @@ struct Deleted {
 
 impl Delete {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let latch = self.which.open(global, LatchUse::Read).await?;
-        let deleted = latch.delete().await?;
-        let latch = key(&latch);
+        let named = self.which.named(LatchUse::Read)?;
+        let deleted = named.open(global).await?.delete().await?;
+        let latch = named.key();
         match global.output {
             Format::Json => output::json(&Deleted { latch, deleted })?,
             Format::Table => {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     missing::MissingTable,
-    which::{LatchUse, Which, key},
+    which::{LatchUse, Which},
 };
 use crate::{
     durations,
@@ -39,7 +39,7 @@ pub(crate) struct Init {
 
 const EXAMPLE: &str = r#"Example: hbase-txn latch init latches nightly 3 --farm fra --client billing --ttl 2h --output json answers
 
-{"latch":"billing_nightly","count":3,"ttl_ms":7200000}
+{"latch":"DC#fra#billing#nightly","count":3,"ttl_ms":7200000}
 
 Exit status: 0 created; 3 it exists, open or reached; 1 refused or failed; 4 the answer was lost."#;
 
@@ -52,14 +52,14 @@ struct Created {
 
 impl Init {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let options = self.which.options(LatchUse::Count)?;
+        let named = self.which.named(LatchUse::Count)?;
         let (count, ttl) = (self.count()?, self.ttl()?);
         let missing = self.table.missing(&self.which.table)?;
-        let latches = missing.open(options, global).await?;
-        let latch = latches.latch(self.which.level(), &self.which.id)?;
+        let latches = missing.open(named.options(), global).await?;
+        let latch = latches.latch(named.level, named.id())?;
         latch.init(count, ttl).await?;
         let made = Created {
-            latch: key(&latch),
+            latch: named.key(),
             count,
             ttl_ms: durations::milliseconds(ttl),
         };
@@ -79,7 +79,7 @@ impl Init {
         match i64::try_from(count) {
             Ok(_) => Ok(count),
             Err(_) => Err(Failure::Refused(format!(
-                "COUNT {count} is out of range: it is {} at most",
+                "COUNT {count} is out of range: at most {}",
                 i64::MAX
             ))),
         }

@@ -9,12 +9,14 @@ use clap::Args;
 use hbase_txn::latch::{LatchInfo, LatchState, WaitOutcome};
 use serde::Serialize;
 
-use super::which::{LatchUse, Which, key};
+use super::which::{LatchUse, NameObject, Which};
 use crate::{
+    cmd::waiting::{self, Obstacle},
     durations,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output,
+    values::Ranged,
 };
 
 /// Show a latch's state, its count and the counts of the farms
@@ -25,39 +27,64 @@ pub(crate) struct Show {
     which: Which,
 }
 
-/// Wait up to --timeout until a latch is reached
+/// Wait until a latch is reached
 #[derive(Debug, Args)]
 #[command(after_help = WAIT)]
 pub(crate) struct Wait {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    wait: LongestWait,
+}
+
+/// How long a command waits.
+#[derive(Debug, Args)]
+pub(super) struct LongestWait {
+    /// Longest wait; 0s: one look
+    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true, value_parser = durations::parse)]
+    wait: Ranged<Duration>,
+}
+
+impl LongestWait {
+    pub(super) fn get(&self) -> Result<Duration, Failure> {
+        self.wait.get("--wait")
+    }
 }
 
 const SHOW: &str = r#"Example: hbase-txn latch show latches nightly --level xdc --client billing --output json answers
 
-{"latch":"billing_nightly","state":"open","count":2,"farms":{"fra":3,"sgp":-1}}
+{"latch":"XDC#billing#nightly","level":"xdc","farm":null,"client":"billing","id":"nightly","state":"open","count":2,"farms":{"fra":3,"sgp":-1}}
 
 `state` is open, reached, expired or absent; in a table without the family S an expired latch is absent. `count` is the rest, null if the latch is neither open nor reached. A farm counts down its own column, so one of `farms` may be negative.
 
 Exit status: 0, whatever its state; 1 refused or failed."#;
 
-const WAIT: &str = r#"Example: hbase-txn latch wait latches nightly --farm fra --client billing --timeout 10m --output json answers
+const WAIT: &str = r#"Example: hbase-txn latch wait latches nightly --farm fra --client billing --wait 10m --output json answers
 
-{"latch":"billing_nightly","state":"reached"}
+{"latch":"DC#fra#billing#nightly","state":"reached"}
 
-`state` is reached; expired or absent, also if that happens during the wait; or open, if --timeout expired first.
+`state` is reached; expired or absent, also if that happens during the wait; or open, if --wait was over first.
 
-Exit status: 0 reached; 3 expired, absent, or still open when --timeout (60s) expired; 1 refused or failed."#;
-
-/// The default of --timeout.
-pub(super) const WAIT_TIME: Duration = Duration::from_secs(60);
+Exit status: 0 reached; 3 expired, absent, or still open when --wait (60s) was over; 1 refused or failed."#;
 
 #[derive(Serialize)]
-struct LatchObject<'a> {
-    latch: String,
+pub(super) struct LatchObject<'a> {
+    #[serde(flatten)]
+    name: NameObject<'a>,
     state: String,
     count: Option<u64>,
     farms: &'a BTreeMap<String, i64>,
+}
+
+impl<'a> LatchObject<'a> {
+    pub(super) fn new(name: NameObject<'a>, info: &'a LatchInfo) -> Self {
+        Self {
+            name,
+            state: info.state.to_string(),
+            count: info.count,
+            farms: &info.farms,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -68,16 +95,11 @@ struct WaitObject {
 
 impl Show {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let latch = self.which.open(global, LatchUse::Read).await?;
-        let info = latch.show().await?;
+        let named = self.which.named(LatchUse::Read)?;
+        let info = named.open(global).await?.show().await?;
         match global.output {
-            Format::Json => output::json(&LatchObject {
-                latch: key(&latch),
-                state: info.state.to_string(),
-                count: info.count,
-                farms: &info.farms,
-            })?,
-            Format::Table => output::line(&format!("{}: {}", key(&latch), sentence(&info)))?,
+            Format::Json => output::json(&LatchObject::new(named.object(), &info))?,
+            Format::Table => output::line(&format!("{}: {}", named.key(), sentence(&info)))?,
         }
         Ok(Exit::Done)
     }
@@ -85,16 +107,22 @@ impl Show {
 
 impl Wait {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let time = global.timeout.unwrap_or(WAIT_TIME);
-        let latch = self.which.open(global, LatchUse::Read).await?;
-        let (state, text) = match latch.wait(time).await? {
+        let time = self.wait.get()?;
+        let named = self.which.named(LatchUse::Read)?;
+        let latch = named.open(global).await?;
+        let shown = latch.clone();
+        let obstacles = waiting::polled(move || {
+            let latch = shown.clone();
+            async move { Ok(Obstacle::State(sentence(&latch.show().await?))) }
+        });
+        let (state, text) = match waiting::shown(obstacles, latch.wait(time)).await? {
             WaitOutcome::Reached => ("reached", "reached".to_owned()),
-            WaitOutcome::Expired => ("expired", "expired, and will not be reached any more".to_owned()),
+            WaitOutcome::Expired => ("expired", "expired, and can no longer be reached".to_owned()),
             WaitOutcome::Absent => ("absent", "there is no such latch, or it was deleted".to_owned()),
             WaitOutcome::TimedOut => ("open", format!("still open after {}", durations::shown(time))),
-            other => return Err(Failure::Refused(format!("{}: {other:?}", key(&latch)))),
+            other => return Err(Failure::Refused(format!("{}: {other:?}", named.key()))),
         };
-        let latch = key(&latch);
+        let latch = named.key();
         match global.output {
             Format::Json => output::json(&WaitObject { latch, state })?,
             Format::Table => output::line(&format!("{latch}: {text}"))?,
@@ -106,7 +134,7 @@ impl Wait {
     }
 }
 
-fn sentence(info: &LatchInfo) -> String {
+pub(super) fn sentence(info: &LatchInfo) -> String {
     let mut text = info.state.to_string();
     if info.state == LatchState::Open
         && let Some(count) = info.count

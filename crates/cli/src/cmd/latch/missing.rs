@@ -7,7 +7,7 @@ use hbase_txn::{
 };
 
 use crate::{
-    cmd::missing_table,
+    cmd::missing_table::{self, Missing},
     exit::Failure,
     global::Global,
     values::{self, Ranged},
@@ -28,17 +28,20 @@ pub(super) struct MissingTable {
     java_layout: bool,
 }
 
-/// A table that may be created.
-pub(super) struct Missing<'a> {
+/// A table, and what to do if it does not exist.
+pub(super) struct LatchTable<'a> {
     table: &'a TableName,
-    options: Option<LatchTableOptions>,
+    missing: Missing<LatchTableOptions>,
 }
 
 impl MissingTable {
     /// Checks the options of the table before any call to a server.
-    pub(super) fn missing<'a>(&self, table: &'a TableName) -> Result<Missing<'a>, Failure> {
+    pub(super) fn missing<'a>(&self, table: &'a TableName) -> Result<LatchTable<'a>, Failure> {
         if !self.create {
-            return Ok(Missing { table, options: None });
+            return Ok(LatchTable {
+                table,
+                missing: Missing::NotCreated,
+            });
         }
         let mut options = LatchTableOptions::from(table.clone());
         if self.java_layout {
@@ -48,14 +51,14 @@ impl MissingTable {
             options = options.regions(regions.get("--regions")?);
         }
         options.split_keys()?;
-        Ok(Missing {
+        Ok(LatchTable {
             table,
-            options: Some(options),
+            missing: Missing::Created(options),
         })
     }
 }
 
-impl Missing<'_> {
+impl LatchTable<'_> {
     /// Opens the table. Creates it if that was requested and it does not exist.
     pub(super) async fn open(
         self,
@@ -63,6 +66,6 @@ impl Missing<'_> {
         global: &Global,
     ) -> Result<LatchManager, Failure> {
         let connection = global.connect().await?;
-        missing_table::open_latches(&connection, options, self.table, self.options).await
+        missing_table::open_latches(&connection, options, self.table, self.missing).await
     }
 }

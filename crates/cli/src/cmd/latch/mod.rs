@@ -6,6 +6,7 @@
 //! | `init` | creates a latch, and with `--create` its table |
 //! | `count` | counts down and up |
 //! | `look` | shows a latch, waits for it |
+//! | `list` | lists the latches and barriers of a table |
 //! | `delete` | deletes it |
 //! | `barrier` | creates a barrier, arrives at it, shows and deletes it |
 //! | `missing` | the table that a command may create |
@@ -14,6 +15,7 @@ pub(crate) mod barrier;
 mod count;
 mod delete;
 mod init;
+mod list;
 mod look;
 mod missing;
 mod which;
@@ -22,7 +24,7 @@ use clap::{Args, Subcommand};
 
 use crate::{exit::Outcome, global::Global};
 
-/// Create, count, show and delete countdown latches, or wait for one
+/// Create, count, show, list and delete countdown latches, or wait for one
 #[derive(Debug, Args)]
 pub(crate) struct Latch {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ pub(crate) struct Latch {
 enum Action {
     Init(init::Init),
     Show(look::Show),
+    List(list::List),
     CountDown(count::CountDown),
     CountUp(count::CountUp),
     Wait(look::Wait),
@@ -44,6 +47,7 @@ impl Latch {
         match self.action {
             Action::Init(init) => init.run(global).await,
             Action::Show(show) => show.run(global).await,
+            Action::List(list) => list.run(global).await,
             Action::CountDown(count) => count.run(global).await,
             Action::CountUp(count) => count.run(global).await,
             Action::Wait(wait) => wait.run(global).await,

@@ -6,7 +6,11 @@ use clap::Args;
 use hbase_txn::lock::{LockGuard, LockToken};
 use serde::Serialize;
 
-use super::{request::Request, signals::Signals, which::key};
+use super::{
+    request::{LockUse, Request},
+    signals::Signals,
+    which::key,
+};
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -16,7 +20,7 @@ use crate::{
 
 /// Acquire a lock, and keep it until it is released or its lease expires
 ///
-/// Any process can release and renew the lock with the printed token. The fencing number is higher
+/// The lock stays held when this command has ended, and `show` marks it "detached". Any process can release and renew the lock with the printed token. The fencing number is higher
 /// than that of every earlier holder: pass it to each receiver of a change under the lock, which
 /// must refuse lower numbers.
 #[derive(Debug, Args)]
@@ -30,7 +34,7 @@ const EXAMPLE: &str = r#"Example: hbase-txn lock acquire locks nightly --farm fr
 
 {"lock":"DC#fra#billing#nightly","token":"9f86d081884c7d659a2feaa0c55ad015","fencing":1767225600123,"ttl_ms":300000}
 
-Exit status: 0 acquired; 3 another process holds it, and only its name is printed; 1 refused or failed; 4 the answer was lost: the lock may be held until its lease expires."#;
+Exit status: 0 acquired; 3 another process holds it, and stderr has its name; 1 refused or failed; 4 the answer was lost: the lock may be held until its lease expires."#;
 
 #[derive(Serialize)]
 struct Acquired {
@@ -42,12 +46,11 @@ struct Acquired {
 
 impl Acquire {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        self.request.asked.which.name()?;
         let lease = self.request.asked.lease()?;
         let mut signals = Signals::listen()?;
         let guard = self
             .request
-            .acquire(global, &mut signals, |request| request)
+            .acquire(global, &mut signals, LockUse::Detached, |request| request)
             .await?;
         let acquired = Acquired {
             lock: key(guard.name()),
@@ -73,7 +76,7 @@ impl Acquire {
 /// without the token.
 pub(in crate::cmd) async fn hand_over(guard: LockGuard, printed: io::Result<()>) -> Outcome {
     let why = match printed {
-        Ok(()) if output::is_closed() => "the reader of stdout has closed it".to_owned(),
+        Ok(()) if output::is_closed() => "the reader of stdout closed it".to_owned(),
         Ok(()) => {
             let _: LockToken = guard.detach();
             return Ok(Exit::Done);
@@ -81,10 +84,10 @@ pub(in crate::cmd) async fn hand_over(guard: LockGuard, printed: io::Result<()>)
         Err(error) => error.to_string(),
     };
     let end = match guard.release().await {
-        Ok(_) => "it is released".to_owned(),
-        Err(error) => format!("nor could it be released, so it is held until its lease is over: {error}"),
+        Ok(_) => "it was released".to_owned(),
+        Err(error) => format!("the release failed too, so it is held until its lease expires: {error}"),
     };
     Err(Failure::Refused(format!(
-        "it was acquired, but its token can't be printed: {why}; {end}"
+        "acquired, but cannot print the token: {why}; {end}"
     )))
 }

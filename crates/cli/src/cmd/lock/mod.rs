@@ -9,12 +9,12 @@
 //! | `child` | that command: its process group and its end |
 //! | `signals` | signals that are forwarded to it |
 //! | `release` | releases and renews by token, and revokes |
-//! | `look` | shows one lock, or lists all held locks |
+//! | `look` | shows one lock |
 //! | `watch` | prints the changes of locks or elections |
 
 pub(super) mod acquire;
 mod child;
-mod look;
+pub(super) mod look;
 pub(super) mod release;
 pub(super) mod request;
 pub(super) mod run;
@@ -24,9 +24,10 @@ pub(super) mod which;
 
 use clap::{Args, Subcommand};
 
+use super::coordination::list;
 use crate::{exit::Outcome, global::Global};
 
-/// Acquire, renew, release, show and watch locks, or run a command under one
+/// Acquire, renew, release, show, list and watch locks, or run a command under one
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
     #[command(subcommand)]
@@ -40,7 +41,7 @@ enum Action {
     Release(release::Release),
     Renew(release::Renew),
     Show(look::Show),
-    List(look::List),
+    List(list::List),
     Watch(watch::Watch),
 }
 

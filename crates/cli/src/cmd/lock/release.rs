@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use hbase_txn::lock::{LockHolder, LockLoss, LockName, LockToken, ReleaseOutcome};
+use hbase_txn::lock::{LockHolder, LockLoss, LockToken, ReleaseOutcome};
 use serde::Serialize;
 
-use super::which::{Which, key, lease};
+use super::which::{Kind, Named, Which, lease};
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -40,16 +40,17 @@ pub(crate) struct Renew {
     /// Token that `acquire` printed
     #[arg(long, value_name = "T")]
     token: LockToken,
-    /// Lease from now on: 100ms to 720h, at most the TTL of the table's family
-    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
-    ttl: Ranged<Duration>,
+    /// Lease from now on: 100ms to 720h, at most the TTL of the table's family [default: that of the
+    /// lock, with which it was acquired or last renewed]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Option<Ranged<Duration>>,
 }
 
 const RELEASE: &str = r#"Example: hbase-txn lock release locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
 
 {"lock":"DC#fra#billing#nightly","outcome":"released","holder":null}
 
-The outcome is released; expired (its lease is over, or it was released before: the table does not show which); removed (deleted before its lease was over); or taken, and `holder` has it now. With --force it is evicted, and `holder` has lost it, or free. `holder` is null for a Java client, which writes no name.
+The outcome is released; expired (its lease expired, or it was released: the table does not show which); removed (revoked before its lease expired); or taken, and `holder` has it now: the token is that of an earlier holder, or of another lock. With --force it is evicted, and `holder` has lost it, or free. `holder` is null for a Java client, which writes no name.
 
 Exit status: 0 released or evicted, 3 expired, removed, taken or free, 1 refused or failed, 4 the answer was lost."#;
 
@@ -57,7 +58,7 @@ const RENEW: &str = r#"Example: hbase-txn lock renew locks nightly --farm fra --
 
 {"lock":"DC#fra#billing#nightly","outcome":"renewed","holder":null}
 
-The outcome is renewed; expired (its lease is over, or it was released before: the table does not show which); removed (deleted before its lease was over); or taken, and `holder` has it now, null for a Java client, which writes no name.
+The outcome is renewed; expired (its lease expired, or it was released: the table does not show which); removed (revoked before its lease expired); or taken, and `holder` has it now, null for a Java client, which writes no name.
 
 Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the answer was lost."#;
 
@@ -79,25 +80,25 @@ struct EndObject {
 
 impl Release {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let name = self.which.name()?;
-        let (level, id) = (self.which.scope.level, &self.which.id);
-        let locks = self.which.open(global).await?;
+        let named = self.which.named(Kind::Lock)?;
+        let (level, id) = (named.name.level(), named.name.id());
+        let locks = named.open(global).await?;
         let end = match self.token {
             Some(token) => End::of_release(locks.release(level, id, token).await?)?,
             None => End::evicted(locks.force_release(level, id).await?),
         };
-        end.print(global, &name)
+        end.print(global, &named)
     }
 }
 
 impl Renew {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let name = self.which.name()?;
-        let lease = lease(&self.ttl)?;
-        let (level, id) = (self.which.scope.level, &self.which.id);
-        let locks = self.which.open(global).await?;
+        let named = self.which.named(Kind::Lock)?;
+        let lease = self.ttl.as_ref().map(lease).transpose()?;
+        let (level, id) = (named.name.level(), named.name.id());
+        let locks = named.open(global).await?;
         let end = End::of_renewal(locks.renew(level, id, self.token, lease).await?);
-        end.print(global, &name)
+        end.print(global, &named)
     }
 }
 
@@ -127,10 +128,10 @@ impl End {
         let (outcome, text) = match &loss {
             LockLoss::Expired => (
                 "expired",
-                "its lease was over, or it was released before".to_owned(),
+                "not held by this token: its lease expired, or it was released".to_owned(),
             ),
-            LockLoss::Taken(_) => ("taken", loss.to_string()),
-            _ => ("removed", loss.to_string()),
+            LockLoss::Taken(holder) => ("taken", format!("not held by this token, but by {holder}")),
+            _ => ("removed", format!("not held by this token: {loss}")),
         };
         let holder = match loss {
             LockLoss::Taken(holder) => Some(holder),
@@ -139,7 +140,7 @@ impl End {
         Self {
             outcome,
             holder,
-            text: format!("not held any more: {text}"),
+            text,
             exit: Exit::NotMet,
         }
     }
@@ -150,7 +151,7 @@ impl End {
             outcome: "gone",
             holder: None,
             text: format!(
-                "nothing was revoked: token {token} is not held anymore; show prints the present holders"
+                "nothing was revoked: token {token} holds nothing; show prints the present holders"
             ),
             exit: Exit::NotMet,
         }
@@ -158,7 +159,7 @@ impl End {
 
     pub(in crate::cmd) fn evicted(holder: Option<LockHolder>) -> Self {
         let (outcome, text, exit) = match &holder {
-            Some(holder) => ("evicted", format!("taken away from {holder}"), Exit::Done),
+            Some(holder) => ("evicted", format!("revoked from {holder}"), Exit::Done),
             None => ("free", "not held".to_owned(), Exit::NotMet),
         };
         Self {
@@ -169,8 +170,8 @@ impl End {
         }
     }
 
-    fn print(self, global: &Global, name: &LockName) -> Outcome {
-        let lock = key(name.key());
+    fn print(self, global: &Global, named: &Named<'_>) -> Outcome {
+        let lock = named.key();
         match global.output {
             Format::Table => output::line(&self.sentence(&lock))?,
             Format::Json => output::json(&EndObject {

@@ -4,17 +4,20 @@ use std::{future::Future, sync::OnceLock, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
-    ErrorKind, Level,
+    Connection, ErrorKind,
     lock::{LockGuard, LockManager, LockRequest, LockTableOptions},
 };
 use tokio::time::timeout;
 
 use super::{
     signals::Signals,
-    which::{Which, lease},
+    which::{Kind, Named, Which, lease},
 };
 use crate::{
-    cmd::missing_table,
+    cmd::{
+        missing_table::{self, Missing},
+        waiting,
+    },
     durations,
     exit::Failure,
     global::Global,
@@ -37,7 +40,8 @@ pub(in crate::cmd) struct Asked {
     /// for elections 720h]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     wait: Option<Ranged<Duration>>,
-    /// Name of the holder, for `show` and errors [default: user@host:pid]
+    /// Name of the holder, for `show` and errors [default: user@host:pid, or "user@host (detached)"
+    /// for what stays held after the command]
     #[arg(long, value_name = "NAME")]
     holder: Option<String>,
 }
@@ -51,11 +55,19 @@ pub(in crate::cmd) struct Request {
     pub(in crate::cmd) table: MissingTable,
 }
 
+/// What ends the hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cmd) enum LockUse {
+    /// The end of the command.
+    Attached,
+    /// A release by token, from any process.
+    Detached,
+}
+
 /// The options that all requests share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cmd) struct Terms<'a> {
-    pub(in crate::cmd) level: Level,
-    pub(in crate::cmd) id: &'a str,
+    pub(in crate::cmd) named: &'a Named<'a>,
     pub(in crate::cmd) lease: Duration,
     /// `None` if not specified.
     pub(in crate::cmd) wait: Option<Duration>,
@@ -90,43 +102,60 @@ impl Asked {
         lease(&self.ttl)
     }
 
-    /// Acquires the lock of `ask`, unless a signal stops the command first. `group` is the command
-    /// group whose `show` prints the holders.
+    /// Acquires the lock of `ask`, unless a signal stops the command first.
     pub(in crate::cmd) async fn acquire(
         &self,
         global: &Global,
         signals: &mut Signals,
-        create: Option<LockTableOptions>,
-        group: &str,
+        named: &Named<'_>,
+        lock_use: LockUse,
+        missing: Missing<LockTableOptions>,
         ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
     ) -> Result<LockGuard, Failure> {
         let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
         let terms = Terms {
-            level: self.which.scope.level,
-            id: &self.which.id,
+            named,
             lease: self.lease()?,
             wait,
         };
         let opened = OnceLock::new();
         unless_signalled(signals, &opened, async {
             let connection = global.connect().await?;
-            let mut options = self.which.options();
-            if let Some(holder) = &self.holder {
-                options = options.holder(holder.clone());
+            let mut options = named.options();
+            match (&self.holder, lock_use) {
+                (Some(holder), _) => options = options.holder(holder.clone()),
+                (None, LockUse::Detached) => options = options.holder(detached(&connection)),
+                (None, LockUse::Attached) => {}
             }
-            let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
+            let locks = missing_table::open_locks(&connection, options, named.table, missing).await?;
             let _ = opened.set(locks.clone());
-            ask(locks, terms).await.map_err(|error| match error.kind() {
-                ErrorKind::LockUnavailable => Failure::Library(error.with_hint(format!(
-                    "to see who holds it, run hbase-txn {group} show {} {}",
-                    self.which.table,
-                    self.which.arguments()
-                ))),
+            let obstacles = waiting::obstacles(&locks, named)?;
+            let asked = waiting::shown(obstacles, ask(locks, terms)).await;
+            asked.map_err(|error| match error.kind() {
+                ErrorKind::LockUnavailable => Failure::Library(
+                    error.with_hint(format!("to see its holders, run {}", named.command("show", ""))),
+                ),
+                ErrorKind::SemaphoreAbsent => absent(named, error),
                 _ => error.into(),
             })
         })
         .await
     }
+}
+
+/// Returns the holder's name of what stays held when this process has ended.
+fn detached(connection: &Connection) -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    format!("{}@{host} (detached)", connection.config().user())
+}
+
+/// Adds the command that creates a missing semaphore.
+pub(in crate::cmd) fn absent(named: &Named<'_>, error: hbase_txn::Error) -> Failure {
+    Failure::Library(error.with_better_hint(format!(
+        "check its name, or create it: run {}",
+        named.command("create", " PERMITS")
+    )))
 }
 
 impl Request {
@@ -135,24 +164,29 @@ impl Request {
         &self,
         global: &Global,
         signals: &mut Signals,
+        lock_use: LockUse,
         refine: impl FnOnce(LockRequest) -> LockRequest,
     ) -> Result<LockGuard, Failure> {
-        let create = self.table.options(&self.asked.which)?;
+        let named = self.asked.which.named(Kind::Lock)?;
+        let missing = self.table.missing(&self.asked.which)?;
         let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let request = locks.lock(terms.level, terms.id)?.ttl(terms.lease);
+            let name = &terms.named.name;
+            let request = locks.lock(name.level(), name.id())?.ttl(terms.lease);
             refine(request.wait(terms.wait.unwrap_or_default()))
                 .acquire()
                 .await
         };
-        self.asked.acquire(global, signals, create, "lock", ask).await
+        self.asked
+            .acquire(global, signals, &named, lock_use, missing, ask)
+            .await
     }
 }
 
 impl MissingTable {
-    /// Returns the options of the table to create. Checks them before any call to a server.
-    pub(in crate::cmd) fn options(&self, which: &Which) -> Result<Option<LockTableOptions>, Failure> {
+    /// Returns what to do if the table does not exist. Checks the options before any call to a server.
+    pub(in crate::cmd) fn missing(&self, which: &Which) -> Result<Missing<LockTableOptions>, Failure> {
         if !self.create {
-            return Ok(None);
+            return Ok(Missing::NotCreated);
         }
         let mut options = LockTableOptions::from(which.table.clone());
         if self.java_layout {
@@ -168,7 +202,7 @@ impl MissingTable {
             options = options.without_java_clients();
         }
         options.split_keys()?;
-        Ok(Some(options))
+        Ok(Missing::Created(options))
     }
 }
 

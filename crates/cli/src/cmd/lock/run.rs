@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{
     child::{self, GRACE, Running},
-    request::Request,
+    request::{LockUse, Request},
     signals::Signals,
     which::key,
 };
@@ -39,6 +39,12 @@ pub(in crate::cmd) struct Command {
     /// Release as soon as CMD itself ends, even if processes that it started still run
     #[arg(long)]
     release_on_exit: bool,
+    /// Exit status if what is requested is not available and CMD was not run, instead of 3
+    #[arg(long, value_name = "N")]
+    conflict_exit_code: Option<u8>,
+    /// Exit status if it was lost while CMD ran, or the answer to the request was, instead of 4
+    #[arg(long, value_name = "N")]
+    lost_exit_code: Option<u8>,
     /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "CMD")]
     words: Vec<OsString>,
@@ -52,20 +58,36 @@ If the lock is lost while CMD runs, CMD and the processes that it started get TE
 
 On a terminal CMD stays in this command's process group, where keys such as Ctrl-C and Ctrl-Z reach it; elsewhere it has a group of its own. While this command is stopped, the lock is not renewed. If this command is killed by KILL, CMD goes on without it, and the lock ends with its lease.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran, or the answer to the request was lost and CMD was not run. If CMD itself exits with 3 or 4, choose other statuses by --conflict-exit-code and --lost-exit-code."#;
 
 impl Run {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        self.request.asked.which.name()?;
+        self.command.exit(self.hold_and_run(global).await)
+    }
+
+    async fn hold_and_run(&self, global: &Global) -> Outcome {
         let margin = margin(self.request.asked.lease()?);
         let mut signals = Signals::listen()?;
         let guard = self
             .request
-            .acquire(global, &mut signals, |request| {
+            .acquire(global, &mut signals, LockUse::Attached, |request| {
                 request.auto_renew().skew_margin(margin)
             })
             .await?;
         run_under(guard, &self.command, &mut signals).await
+    }
+}
+
+impl Command {
+    /// Replaces the statuses that the command itself may exit with.
+    pub(in crate::cmd) fn exit(&self, outcome: Outcome) -> Outcome {
+        let exit = outcome.unwrap_or_else(|failure| failure.report());
+        let code = match exit {
+            Exit::NotMet => self.conflict_exit_code,
+            Exit::Unknown => self.lost_exit_code,
+            _ => None,
+        };
+        Ok(code.map_or(exit, Exit::Of))
     }
 }
 
@@ -101,7 +123,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
             biased;
             status = running.wait(command.release_on_exit) => break status,
             loss = guard.lost() => {
-                warn(&context, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
+                warn(&context, &format!("the lock was lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
                 running.terminate().await;
                 // Releases the remains of the lock, without effect on the next holder.
                 let _ = timeout(GRACE, guard.release()).await;

@@ -9,7 +9,7 @@ use futures::{
 };
 use hbase_txn::{
     TableName,
-    lock::{LockEvent, LockEventKind, LockManager},
+    lock::{LockEvent, LockEventKind, LockManager, LockName},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::{
     signals::Signals,
-    which::{Scope, key},
+    which::{Kind, Named, Scope},
 };
 use crate::{
     durations,
@@ -32,14 +32,15 @@ use crate::{
 pub(in crate::cmd) struct Watched {
     /// Lock table, with its namespace if it has one
     table: TableName,
-    /// Ids, unique for their client; \xNN is a byte
+    /// Ids, unique for their client, or without --client full names as `lock list --all` prints
+    /// them; \xNN is a byte
     #[arg(required = true, value_name = "ID", value_parser = values::text)]
     ids: Vec<String>,
     #[command(flatten)]
-    pub(in crate::cmd) scope: Scope,
-    /// Stop after this time
-    #[arg(long = "for", value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
-    time: Option<Ranged<Duration>>,
+    scope: Scope,
+    /// Longest wait for changes: stop after this time
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    wait: Option<Ranged<Duration>>,
     /// Stop after this number of changes; the first line of each id is its state, not a change
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     count: Option<Ranged<u64>>,
@@ -50,7 +51,7 @@ pub(in crate::cmd) struct Watched {
 
 /// Print the state of locks and then each change
 ///
-/// Stops with --for, with --count, or at a signal such as that of Ctrl-C. Each lock is read several
+/// Stops with --wait, with --count, or at a signal such as that of Ctrl-C. Each lock is read several
 /// times a second while it changes, and twice a second otherwise: a hold that begins and ends
 /// between two reads is not seen.
 #[derive(Debug, Args)]
@@ -60,7 +61,7 @@ pub(crate) struct Watch {
     watched: Watched,
 }
 
-const WATCH: &str = r#"Example: hbase-txn lock watch locks nightly hourly --farm fra --client billing --for 1h --output json prints one object for each event:
+const WATCH: &str = r#"Example: hbase-txn lock watch locks nightly hourly --farm fra --client billing --wait 1h --output json prints one object for each event:
 
 {"lock":"DC#fra#billing#nightly","at":"2026-01-01T00:00:00.123Z","event":"acquired","holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","remaining_ms":298500,"fencing":1767225600123,"waiting":0}
 
@@ -68,14 +69,7 @@ const WATCH: &str = r#"Example: hbase-txn lock watch locks nightly hourly --farm
 
 A read may take 10 seconds or --timeout. If it fails, that is reported (failed, with `error`), and the lock is read again. A failure that another read can't cure, such as a dropped table, ends the command.
 
-Exit status: 0 stopped; 1 refused or failed, or the last read of a lock failed; 3 fewer changes than --count when --for was over."#;
-
-/// The kind of what is watched: the names of its key and of its number in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cmd) enum Subject {
-    Lock,
-    Election,
-}
+Exit status: 0 stopped; 1 refused or failed, or the last read of a lock failed; 3 fewer changes than --count when --wait was over."#;
 
 #[derive(Serialize)]
 struct EventObject<'a> {
@@ -112,30 +106,26 @@ struct EventFields<'a> {
 
 impl Watch {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let Watched { table, scope, .. } = &self.watched;
-        let watch = |locks: &LockManager, id: &str| {
-            let events = locks.watch(scope.level, id)?;
-            Ok((key(scope.name(table, id)?.key()), events))
-        };
-        self.watched.run(global, Subject::Lock, watch).await
+        let watch = |locks: &LockManager, name: &LockName| locks.watch(name.level(), name.id());
+        self.watched.run(global, Kind::Lock, watch).await
     }
 }
 
 type Events = BoxStream<'static, hbase_txn::Result<LockEvent>>;
 
 impl Watched {
-    /// Prints the events of streams until a signal, or as the options specify. `watch` returns the
-    /// name of a stream in the output, and the stream.
+    /// Prints the events of the streams that `watch` returns, until a signal or as the options specify.
     pub(in crate::cmd) async fn run(
         &self,
         global: &Global,
-        subject: Subject,
-        watch: impl Fn(&LockManager, &str) -> Result<(String, Events), Failure> + Send + Sync,
+        kind: Kind,
+        watch: impl Fn(&LockManager, &LockName) -> hbase_txn::Result<Events> + Send + Sync,
     ) -> Outcome {
-        for id in &self.ids {
-            self.scope.name(&self.table, id)?;
-        }
-        let time = self.time.as_ref().map(|time| time.get("--for")).transpose()?;
+        let ids = self.ids.iter();
+        let all: Vec<_> = ids
+            .map(|id| self.scope.named(&self.table, kind, id))
+            .collect::<Result<_, _>>()?;
+        let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
         let count = self
             .count
             .as_ref()
@@ -143,25 +133,24 @@ impl Watched {
             .transpose()?;
         let mut signals = Signals::listen()?;
         let mut printer = Printer {
-            subject,
+            kind,
             format: global.output,
             renewals: self.renewals,
-            names: Vec::new(),
+            names: all.iter().map(Named::key).collect(),
             changes: 0,
             failed: vec![false; self.ids.len()],
         };
         let printing = async {
-            let locks = self.scope.open(global, &self.table).await?;
+            let connection = global.connect().await?;
             let mut events = Vec::new();
-            for (index, id) in self.ids.iter().enumerate() {
-                let (name, of_id) = watch(&locks, id)?;
-                printer.names.push(name);
-                events.push(of_id.map(move |event| (index, event)));
+            for (index, named) in all.iter().enumerate() {
+                let locks = named.open_on(&connection).await?;
+                events.push(watch(&locks, &named.name)?.map(move |event| (index, event)));
             }
             let mut events = select_all(events);
             let over = async {
-                match time {
-                    Some(time) => sleep(time).await,
+                match wait {
+                    Some(wait) => sleep(wait).await,
                     None => pending().await,
                 }
             };
@@ -190,7 +179,7 @@ impl Watched {
 
 /// Prints events.
 struct Printer {
-    subject: Subject,
+    kind: Kind,
     format: Format,
     renewals: bool,
     names: Vec<String>,
@@ -240,7 +229,7 @@ impl Printer {
         event: &'static str,
         seen: Seen<'a>,
     ) -> EventObject<'a> {
-        let is_lock = self.subject == Subject::Lock;
+        let is_lock = self.kind == Kind::Lock;
         EventObject {
             lock: is_lock.then_some(name),
             election: (!is_lock).then_some(name),
@@ -252,7 +241,7 @@ impl Printer {
 
     fn fields<'a>(&self, event: &'a LockEvent) -> EventFields<'a> {
         let holder = event.holder.as_ref();
-        let is_lock = self.subject == Subject::Lock;
+        let is_lock = self.kind == Kind::Lock;
         EventFields {
             holder: holder.and_then(|holder| holder.name.as_deref()),
             token: holder
@@ -280,19 +269,17 @@ impl Printer {
                 LockEventKind::Expired | LockEventKind::Ended => ", last held by",
                 _ => " by",
             };
-            let name = match &holder.name {
+            let who = match &holder.name {
+                _ if is_held(event.kind) => holder.to_string(),
                 Some(name) => name.escape_debug().to_string(),
                 None => "a client that leaves no name".to_owned(),
             };
-            text += &format!("{preposition} {name}");
-            if let Some(left) = holder.remaining().filter(|_| is_held(event.kind)) {
-                text += &format!(", {} left", durations::shown(left));
-            }
+            text += &format!("{preposition} {who}");
         }
         if let Some(number) = event.fencing {
-            let what = match self.subject {
-                Subject::Lock => "fencing number",
-                Subject::Election => "term",
+            let what = match self.kind {
+                Kind::Election => "term",
+                _ => "fencing number",
             };
             text += &format!("; {what} {number}");
         }
@@ -322,7 +309,7 @@ fn word(kind: LockEventKind) -> &'static str {
 }
 
 /// Whether the holder of an event of this kind holds the lock after it.
-fn is_held(kind: LockEventKind) -> bool {
+pub(in crate::cmd) fn is_held(kind: LockEventKind) -> bool {
     matches!(
         kind,
         LockEventKind::Held | LockEventKind::Acquired | LockEventKind::Renewed | LockEventKind::Waiting
