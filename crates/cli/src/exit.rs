@@ -113,6 +113,7 @@ fn is_not_met(kind: ErrorKind) -> bool {
             | ErrorKind::LatchExists
             | ErrorKind::LatchAbsent
             | ErrorKind::LatchExpired
+            | ErrorKind::DefinitionMismatch
             | ErrorKind::Client(
                 ClientErrorKind::TableExists
                     | ClientErrorKind::SnapshotExists

@@ -1,13 +1,10 @@
 //! The options that every command has.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use hbase_txn::{ConnectionUri, MappedAddress};
-use tracing_subscriber::{
-    EnvFilter,
-    fmt::format::{self, FmtSpan},
-};
+use tracing_subscriber::EnvFilter;
 
 use crate::{durations, style::ColorChoice, values::Ranged};
 
@@ -112,30 +109,8 @@ pub(crate) enum Format {
 }
 
 impl LogFilter {
-    /// Writes the events of the library that pass the filter to stderr.
-    pub(crate) fn start_log(&self) {
-        let subscriber = tracing_subscriber::fmt()
-            .compact()
-            .fmt_fields(format::debug_fn(|to, field, value| {
-                write_field(to, field.name(), value)
-            }))
-            .with_env_filter(EnvFilter::builder().parse_lossy(&self.0))
-            .with_span_events(FmtSpan::CLOSE)
-            .with_writer(std::io::stderr)
-            .with_ansi(false);
-        subscriber.init();
-    }
-}
-
-/// Writes a field of the log for people, without what is the same in each line.
-fn write_field(to: &mut format::Writer<'_>, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
-    let value = format!("{value:?}");
-    let value = value.trim_matches('"');
-    match name {
-        "message" => write!(to, "{value}"),
-        "otel.kind" | "otel.name" | "db.system.name" | "db.namespace" | "time.busy" | "time.idle" => Ok(()),
-        "db.operation.name" | "db.collection.name" => write!(to, " {value}"),
-        _ => write!(to, " {}={value}", name.strip_prefix("hbase.").unwrap_or(name)),
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 }
 

@@ -17,6 +17,7 @@ mod exit;
 mod global;
 mod help;
 mod hints;
+mod log;
 mod output;
 mod profile;
 mod progress;

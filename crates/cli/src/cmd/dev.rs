@@ -66,7 +66,7 @@ enum Action {
     Env,
     /// List the clusters of all names with state, version, URI and folder
     List,
-    /// Print the last lines of the logs of the cluster's processes, and where the logs are
+    /// Print the last lines of the logs of a cluster, and where they are
     Logs(Logs),
     /// Kill a region server or the Thrift gateway with SIGKILL
     ///

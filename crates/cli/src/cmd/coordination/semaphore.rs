@@ -165,7 +165,7 @@ const CREATE: &str = r#"Example: hbase-txn semaphore create locks exports 4 --fa
 
 {"semaphore":"SEM#DC#fra#billing#exports","permits":4}
 
-Exit status: 0 it exists with this number of permits; 1 it exists with another number, or the command failed; 4 the answer was lost."#;
+Exit status: 0 it exists with this number of permits; 3 it exists with another number; 1 refused or failed; 4 the answer was lost."#;
 
 const ACQUIRE: &str = r#"Example: hbase-txn semaphore acquire locks exports --farm fra --client billing --permits 2 --wait 10s --output json answers
 
@@ -322,7 +322,7 @@ fn number(permits: &Ranged<u32>, what: &str) -> Result<u32, Failure> {
     if (1..=Permits::MAX_PERMITS).contains(&number) {
         return Ok(number);
     }
-    Err(Failure::Refused(format!(
+    Err(Failure::Unparsable(format!(
         "{what} {number} is out of range: 1 to {}",
         Permits::MAX_PERMITS
     )))

@@ -293,7 +293,7 @@ impl Create {
         if (1..=MAX_PARTIES).contains(&parties) {
             return Ok(parties);
         }
-        Err(Failure::Refused(format!(
+        Err(Failure::Unparsable(format!(
             "PARTIES {parties} is out of range: 1 to {MAX_PARTIES}"
         )))
     }
@@ -303,7 +303,7 @@ impl Create {
         if (MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&ttl) {
             return Ok(ttl);
         }
-        Err(Failure::Refused(format!(
+        Err(Failure::Unparsable(format!(
             "--ttl {} is out of range: a generation lives from {} to {}",
             durations::shown(ttl),
             durations::shown(MIN_LATCH_TTL),

@@ -78,7 +78,7 @@ impl Init {
         let count = self.count.get("COUNT")?;
         match i64::try_from(count) {
             Ok(_) => Ok(count),
-            Err(_) => Err(Failure::Refused(format!(
+            Err(_) => Err(Failure::Unparsable(format!(
                 "COUNT {count} is out of range: at most {}",
                 i64::MAX
             ))),
@@ -91,7 +91,7 @@ impl Init {
         if (MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&ttl) {
             return Ok(ttl);
         }
-        Err(Failure::Refused(format!(
+        Err(Failure::Unparsable(format!(
             "--ttl {} is out of range: a latch lives from {} to {}",
             durations::shown(ttl),
             durations::shown(MIN_LATCH_TTL),

@@ -243,7 +243,7 @@ pub(in crate::cmd) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure>
     if (MIN_LEASE..=MAX_LEASE).contains(&ttl) {
         return Ok(ttl);
     }
-    Err(Failure::Refused(format!(
+    Err(Failure::Unparsable(format!(
         "--ttl {} is out of range: a lease is from {} to {}",
         durations::shown(ttl),
         durations::shown(MIN_LEASE),

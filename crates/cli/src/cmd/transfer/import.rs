@@ -126,10 +126,14 @@ impl Import {
         if self.check {
             return self.read_back(global, &format, skip).await;
         }
-        // A file that can't be read is reported before any call to a server.
-        let mut source = self.open(&format, skip).await?;
-        let _locks = mem::take(&mut source.locks);
         let mut signals = Signals::listen()?;
+        // A file that can't be read is reported before any call to a server.
+        let mut source = tokio::select! {
+            biased;
+            () = signals.ending() => return Err(Failure::Interrupted),
+            source = self.open(&format, skip) => source?,
+        };
+        let _locks = mem::take(&mut source.locks);
         let connection = tokio::select! {
             biased;
             () = signals.ending() => return Err(Failure::Interrupted),

@@ -37,6 +37,8 @@ pub(super) struct Settlement {
     started: Instant,
     /// The number of lines before this run.
     lines_before: u64,
+    /// The number of those that were imported.
+    imported_before: u64,
     last_checkpoint: Instant,
     progress: Progress,
 }
@@ -65,6 +67,7 @@ impl Settlement {
             ledger: Ledger::default(),
             rejections: state.rejected,
             lines_before: state.imported + state.rejected,
+            imported_before: state.imported,
             state,
             checkpoint,
             rejects,
@@ -108,7 +111,7 @@ impl Settlement {
         let Some(most) = self.max_rejects else {
             return false;
         };
-        let imported = self.state.imported + self.state.rejected - self.lines_before;
+        let imported = self.state.imported - self.imported_before;
         let allowed = most
             .saturating_sub(self.rejections)
             .saturating_add(imported)
