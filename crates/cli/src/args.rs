@@ -168,11 +168,63 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::global::Format;
+    use crate::{global::Format, help};
 
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn completions_change_nothing_of_the_command_line() {
+        table_names::completed(Arguments::command()).debug_assert();
+    }
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let mut grouped: Vec<&str> = help::GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        let command = Arguments::command();
+        let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+
+    /// Returns the lines of the help of a command, and of those below it, that could be shorter. The usage is one
+    /// line, which clap leaves to the terminal.
+    fn too_long(command: &mut clap::Command, width: usize) -> Vec<String> {
+        let is_breakable = |line: &str| {
+            let is_long = line.trim_start().contains(' ') && line.chars().count() > width;
+            is_long && !line.starts_with("Usage: ")
+        };
+        let help = command.render_long_help().to_string();
+        let mut found: Vec<String> = help
+            .lines()
+            .filter(|line| is_breakable(line))
+            .map(|line| format!("{}: {line}", command.get_name()))
+            .collect();
+        for below in command.get_subcommands_mut() {
+            let below_with_width = &mut below.clone().max_term_width(width);
+            found.extend(too_long(below_with_width, width));
+        }
+        found
+    }
+
+    #[test]
+    fn help_fits_narrow_and_wide_terminals() {
+        for width in [60, 100] {
+            let mut command = help::grouped_within(Arguments::command(), width);
+            command.build();
+            assert_eq!(
+                too_long(&mut command, width),
+                Vec::<String>::new(),
+                "{width} columns"
+            );
+        }
     }
 
     /// Returns the names of subcommands whose help does not begin with an imperative such as

@@ -3,12 +3,13 @@
 //!
 //! It uses only the public API of the libraries. `args` has the whole command line, `help` its first screen, `global` the
 //! options of all commands, `profile` their values in the environment and in the user's file, `values`
-//! the values of options, and `value_type` the types of cells' values. `cluster` chooses the cluster, and `change_log` logs its changes.
+//! the values of options, and `value_type` and `cell_types` the types of cells' values. `cluster` chooses the cluster, and `change_log` logs its changes.
 //! `cmd` has a file for each command. `hints` adds commands to errors, and
 //! `table_names` names of tables to them and to the completions of shells. `output` is the only way to
 //! stdout, and `style` colours text for people.
 
 mod args;
+mod cell_types;
 mod change_log;
 mod cluster;
 mod cmd;
@@ -37,12 +38,9 @@ use self::{args::Arguments, exit::Exit};
 /// of the process ends the Kerberos library too, which aborts the process if a thread still uses it.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
-/// The variable by which a shell asks for completions.
-const COMPLETE: &str = "HBASE_TXN_COMPLETE";
-
 fn main() -> ExitCode {
     CompleteEnv::with_factory(|| table_names::completed(Arguments::command()))
-        .var(COMPLETE)
+        .var(table_names::COMPLETE)
         .complete();
     let arguments = parse();
     style::choose(arguments.global.color);

@@ -1,10 +1,8 @@
 //! Types of values: numbers and booleans in the encoding of HBase's `Bytes` class.
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Cell, FromValue, IntoValue};
+use hbase_txn::{FromValue, IntoValue};
 use serde_json::{Number, Value};
-
-use crate::values::Column;
 
 /// The type of a value, named as the conversions of HBase's shell are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +13,6 @@ pub(crate) enum ValueType {
     Double,
     Float,
     Boolean,
-}
-
-/// The types of the values of a read.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ValueTypes {
-    columns: Vec<(Column, ValueType)>,
-    /// The type in all other columns.
-    others: Option<ValueType>,
 }
 
 impl ValueType {
@@ -119,38 +109,6 @@ fn finite<T: Copy>(number: Option<T>, is_finite: fn(T) -> bool) -> Option<T> {
 
 fn read<'a, T: FromValue<'a>>(value: &'a Bytes) -> Option<T> {
     T::from_value(value).ok()
-}
-
-impl ValueTypes {
-    pub(crate) fn new(columns: Vec<(Column, ValueType)>, others: Option<ValueType>) -> Self {
-        Self { columns, others }
-    }
-
-    /// Adds the type of a column.
-    pub(crate) fn add(&mut self, column: Column, value_type: ValueType) {
-        self.columns.push((column, value_type));
-    }
-
-    /// Returns the types of counters, whatever their columns.
-    pub(crate) fn counters() -> Self {
-        Self::new(Vec::new(), Some(ValueType::Long))
-    }
-
-    /// Decodes a cell's value. Returns `None` for a value without a type, or with other bytes than its type has.
-    pub(crate) fn decode(&self, cell: &Cell) -> Option<(ValueType, Value)> {
-        let is_of = |column: &Column| column.family == cell.family && column.qualifier == cell.qualifier;
-        let of_column = self.columns.iter().find(|(column, _)| is_of(column));
-        let value_type = of_column.map(|(_, value_type)| *value_type).or(self.others)?;
-        Some((value_type, value_type.decode(&cell.value)?))
-    }
-
-    /// Formats a cell's value for people.
-    pub(crate) fn text(&self, cell: &Cell) -> String {
-        match self.decode(cell) {
-            Some((_, value)) => value.to_string(),
-            None => BytesBinary(&cell.value).to_string(),
-        }
-    }
 }
 
 #[cfg(test)]

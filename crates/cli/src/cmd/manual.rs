@@ -6,9 +6,9 @@ use clap::{Args, Command};
 use clap_complete::{Shell, env::Shells};
 
 use crate::{
-    COMPLETE,
     exit::{Exit, Failure, Outcome},
     output::{self, Lines},
+    table_names::COMPLETE,
 };
 
 const NAME: &str = "hbase-txn";

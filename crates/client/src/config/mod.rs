@@ -10,6 +10,7 @@ mod backpressure;
 mod connection_uri;
 mod expand;
 mod hbase_site;
+mod mapped_address;
 mod meta_replicas;
 mod properties;
 #[cfg(feature = "kerberos")]
@@ -27,9 +28,9 @@ use std::{env, path::Path, time::Duration};
 
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
-pub use address_map::MappedAddress;
 use bytes::Bytes;
 pub use connection_uri::ConnectionUri;
+pub use mapped_address::MappedAddress;
 pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
 #[cfg(feature = "kerberos")]

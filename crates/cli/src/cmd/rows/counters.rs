@@ -7,10 +7,10 @@ use hbase_txn::{BytesBinary, Get, Row, TableName};
 
 use super::{read::print_row, reserved::Reserved};
 use crate::{
+    cell_types::ValueTypes,
     exit::{Failure, Outcome},
     global::{Format, Global},
     hints, output,
-    value_type::ValueTypes,
     values::{self, CellValue, Column},
 };
 

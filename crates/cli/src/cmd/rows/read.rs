@@ -13,11 +13,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    cell_types::ValueTypes,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output::{self, Lines, Shown},
     progress::Progress,
-    value_type::{ValueType, ValueTypes},
+    value_type::ValueType,
     values::{self, Ranged, TypedColumn},
 };
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::{
     exporter::{Exporter, Form},
     format::{Format, FormatOptions},
+    json::RowForm,
     part::Part,
     partial::{Partial, State},
 };
@@ -113,8 +114,10 @@ impl Export {
         };
         let form = Form {
             format,
-            with_timestamps: !self.without_timestamps,
-            value_types: self.cells.value_types(),
+            row: RowForm {
+                with_timestamps: !self.without_timestamps,
+                value_types: self.cells.value_types(),
+            },
             with_access_rules: !self.without_access_rules,
         };
         let (name, is_resumable) = (self.table.clone(), !self.range.has_limit());

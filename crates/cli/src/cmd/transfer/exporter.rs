@@ -18,7 +18,7 @@ use tokio::time::interval;
 
 use super::{
     format::Format,
-    json,
+    json::{self, RowForm},
     part::Part,
     partial::{Partial, State},
 };
@@ -26,7 +26,6 @@ use crate::{
     exit::Failure,
     output::{self, Lines},
     progress::Progress,
-    value_type::ValueTypes,
 };
 
 /// The time between two checkpoints.
@@ -38,8 +37,8 @@ const ROWS: u64 = 1_000;
 /// The form of the lines.
 pub(super) struct Form {
     pub(super) format: Format,
-    pub(super) with_timestamps: bool,
-    pub(super) value_types: ValueTypes,
+    /// The form of a row in JSON.
+    pub(super) row: RowForm,
     /// Whether a cell with a visibility expression or an ACL is an error.
     pub(super) with_access_rules: bool,
 }
@@ -48,7 +47,7 @@ impl Form {
     /// Writes a row. Refuses one that can't be imported.
     fn write(&self, lines: &mut Lines, row: &Row) -> Result<(), Failure> {
         match &self.format {
-            Format::Json => json::write(lines, row, self),
+            Format::Json => json::write(lines, row, &self.row),
             Format::Tsv(tsv) => tsv.write(lines, row),
         }
     }

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use hbase_txn::{BytesBinary, Cell, Put, Row};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{exporter::Form as ExportForm, line_length::check_length};
+use super::line_length::check_length;
 use crate::{
+    cell_types::ValueTypes,
     cmd::{
         input_lines::InputLines,
         json_line::{self, LineMutation, LineValue, Object, keys},
@@ -29,12 +30,18 @@ const MAX_CHARACTERS: usize = 5;
 /// More than the number of characters of a cell or a row without its bytes.
 const KEYS: usize = 160;
 
+/// The form of a row.
+pub(super) struct RowForm {
+    pub(super) with_timestamps: bool,
+    pub(super) value_types: ValueTypes,
+}
+
 /// Writes a row as one line, or as several that are short enough to be imported.
-pub(super) fn write(lines: &mut Lines, row: &Row, form: &ExportForm) -> Result<(), Failure> {
+pub(super) fn write(lines: &mut Lines, row: &Row, form: &RowForm) -> Result<(), Failure> {
     write_lines(lines, row, form, InputLines::LONGEST)
 }
 
-fn write_lines(lines: &mut Lines, row: &Row, form: &ExportForm, longest: usize) -> Result<(), Failure> {
+fn write_lines(lines: &mut Lines, row: &Row, form: &RowForm, longest: usize) -> Result<(), Failure> {
     let mut rest = row.cells();
     while !rest.is_empty() {
         let (cells, behind) = rest.split_at(fitting(row.key(), rest, longest));
@@ -211,8 +218,7 @@ mod tests {
     use hbase_txn::{CellKind, Delete, Mutation};
     use rstest::rstest;
 
-    use super::{super::format::Format, *};
-    use crate::value_type::ValueTypes;
+    use super::*;
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -232,12 +238,10 @@ mod tests {
         Cell::new(row, family, qualifier, u64::MAX, CellKind::Put, value.into())
     }
 
-    fn form() -> ExportForm {
-        ExportForm {
-            format: Format::Json,
+    fn form() -> RowForm {
+        RowForm {
             with_timestamps: true,
             value_types: ValueTypes::counters(),
-            with_access_rules: true,
         }
     }
 

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use self::condition::LineCondition;
 use crate::{
+    cell_types::ValueTypes,
     cmd::json_line::{self, LineMutation, Object, keys},
-    value_type::ValueTypes,
 };
 
 /// A line: changes and conditions in one partition, or mutations of any rows. It has at least one

@@ -96,14 +96,14 @@ impl Registry {
     /// Adds to the error of an address that does not answer what a check of it finds in the time that the
     /// caller has left.
     async fn examine(&self, error: Error, callers_deadline: Instant) -> Error {
-        match &self.source {
-            #[cfg(feature = "zookeeper")]
-            Source::ZooKeeper(zookeeper) => {
-                let examined = timeout_at(callers_deadline, zookeeper.examine(error.clone()));
-                examined.await.unwrap_or(error)
+        let examined = async {
+            match &self.source {
+                #[cfg(feature = "zookeeper")]
+                Source::ZooKeeper(zookeeper) => zookeeper.examine(error.clone()).await,
+                Source::Rpc(_) => error.clone(),
             }
-            Source::Rpc(_) => error,
-        }
+        };
+        timeout_at(callers_deadline, examined).await.unwrap_or(error)
     }
 
     /// Returns the id of the cluster. Returns `None` if its servers do not report it to clients that
