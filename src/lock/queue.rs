@@ -32,6 +32,9 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// shorter than a ticket's TTL.
 const MAX_PAUSE_BEHIND: Duration = Duration::from_secs(1);
 
+/// The number of slots among which a process chooses if it knows of no other ticket.
+const FEWEST_SLOTS: usize = 8;
+
 /// What an attempt to take the lock does with its process's ticket.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TicketChange {
@@ -66,6 +69,9 @@ pub(super) struct Waiter {
     polls: u32,
     /// The first pause, of a process that released the lock while others waited.
     step_back: Option<Duration>,
+    /// Whether the ticket that was written last has gone: another process wrote its own there first, or it
+    /// has expired. Until it is written again, later processes pass by.
+    has_lost_ticket: bool,
     pauses: Pauses,
 }
 
@@ -83,6 +89,7 @@ impl Waiter {
             advanced: None,
             polls: 0,
             step_back: None,
+            has_lost_ticket: false,
             pauses: Pauses::growing(MIN_PAUSE, MAX_PAUSE),
         }
     }
@@ -159,9 +166,9 @@ impl Waiter {
         }
     }
 
-    /// Returns one of the first free slots at random: two processes that arrive together rarely
-    /// choose the same one. If they do, the process whose ticket is overwritten chooses again. Returns
-    /// the slot and its value, if that is a ticket that has outlived its process.
+    /// Returns one of the first free slots at random, of twice as many as there are other tickets: processes
+    /// that arrived since the tickets were read chose among these, too. If two choose the same one, the later
+    /// chooses again. Returns the slot and its value, if that is a ticket that has outlived its process.
     fn free_slot(&self) -> Option<(u8, Option<Bytes>)> {
         let ticket_in = |slot| self.others.iter().find(|(other, _)| other.slot == slot);
         let free = (0..SLOTS).filter_map(|slot| match ticket_in(slot) {
@@ -169,7 +176,7 @@ impl Waiter {
             Some((_, read)) if is_alive(*read) => None,
             Some((other, _)) => Some((slot, Some(other.value()))),
         });
-        let mut free: Vec<_> = free.take(8).collect();
+        let mut free: Vec<_> = free.take(FEWEST_SLOTS + 2 * self.others.len()).collect();
         let chosen = fastrand::usize(..free.len().max(1));
         (chosen < free.len()).then(|| free.swap_remove(chosen))
     }
@@ -199,8 +206,7 @@ impl Waiter {
             .partition(|ticket| Some(ticket.id) == self.id);
         match own.first() {
             Some(own) => self.since = Some(own.since()),
-            // It has expired or was overwritten.
-            None => self.ticket = None,
+            None => self.has_lost_ticket = self.ticket.take().is_some(),
         }
         let before = std::mem::take(&mut self.others);
         let first_read = |other: &Ticket| before.iter().find(|(known, _)| known == other).map(|(_, at)| *at);
@@ -265,6 +271,9 @@ impl Waiter {
         if let Some(pause) = self.step_back.take() {
             return pause;
         }
+        if std::mem::take(&mut self.has_lost_ticket) {
+            return MIN_PAUSE.mul_f64(1.0 + 4.0 * fastrand::f64());
+        }
         match (self.ahead, self.turn) {
             (Some(ahead @ 1..), Some(turn)) => {
                 let turns = turn.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
@@ -316,10 +325,15 @@ impl Drop for Waiter {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::try_join_all;
     use hbase_fake::{Call, FakeHBase};
+    use tokio::time::sleep;
 
     use super::*;
-    use crate::{Level, lock::manager::two_processes};
+    use crate::{
+        Error, Level,
+        lock::{LockManagerOptions, LockTableOptions, manager::two_processes},
+    };
 
     /// Fills the slots of a lock with tickets that have no TTL, as another program may write them.
     async fn fill(location: &LockLocation) -> Result<()> {
@@ -345,7 +359,7 @@ mod tests {
                     held = Some(others.lock(Level::Dc, id)?.acquire().await?);
                 }
                 let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                sleep(Duration::from_secs(1)).await;
                 match held {
                     Some(held) => assert!(held.release().await?.is_released()),
                     None => drop(hbase.fault(Call::Multi.delay_answer(TICKET_TTL).times(1))),
@@ -354,6 +368,44 @@ mod tests {
                 drop(waiting.await??);
                 assert!(released.elapsed() < TICKET_TTL * 2, "{id}");
             }
+            Ok(())
+        });
+    }
+
+    /// Each process holds the lock as often as it can, as `suite::lock_fairness` does in real time.
+    #[test]
+    fn processes_that_compete_wait_for_about_a_round() {
+        const PROCESSES: usize = 32;
+        const HOLD: Duration = Duration::from_millis(50);
+        const LASTS: Duration = Duration::from_secs(60);
+        FakeHBase::run(async |hbase| {
+            drop(two_processes(hbase).await?);
+            let connection = hbase.connect().await?;
+            let open = |_| {
+                LockManagerOptions::new("client")
+                    .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
+            };
+            let managers = try_join_all((0..PROCESSES).map(open)).await?;
+            let began = Instant::now();
+            let loops = managers.iter().map(async |locks| {
+                let mut waits = Vec::new();
+                while began.elapsed() < LASTS {
+                    let asked = Instant::now();
+                    let request = locks.lock(Level::Xdc, "one")?.wait(LASTS);
+                    let guard = request.acquire().await?;
+                    waits.push(asked.elapsed());
+                    sleep(HOLD).await;
+                    assert!(guard.release().await?.is_released());
+                }
+                Ok::<_, Error>(waits)
+            });
+            let waits = try_join_all(loops).await?.concat();
+            let round = began.elapsed() / u32::try_from(waits.len() / PROCESSES)?;
+            let longest = waits.iter().max().copied().unwrap_or_default();
+            assert!(
+                longest <= round * 2,
+                "a round in {round:?}, the longest wait {longest:?}"
+            );
             Ok(())
         });
     }
