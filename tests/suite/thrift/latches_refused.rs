@@ -90,7 +90,7 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
         is(
             &error,
             ErrorKind::Client(ClientErrorKind::InvalidInput),
-            &["lives for", "100ms", ours.key()],
+            &["out of range", "100ms", ours.key()],
         );
     }
     let most = i64::MAX.unsigned_abs();
