@@ -237,8 +237,8 @@ async fn refused_tokens_are_named_with_what_to_do() {
     on_kerberos(async |cluster| {
         let token = obtain(cluster).await;
         let realm = token.user().rsplit_once('@').unwrap().1;
-        let root = format!("root@{realm}");
-        let other_user = forged(&token, |parts| parts.identifier.username = root.into());
+        let other = format!("mallory@{realm}");
+        let other_user = forged(&token, |parts| parts.identifier.username = other.into());
         let unknown_key = forged(&token, |parts| parts.identifier.key_id = 4711);
         for (token, reason, hint) in [
             (
