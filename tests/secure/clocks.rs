@@ -99,7 +99,8 @@ async fn clock_that_differs_from_the_kdcs_is_found() {
         let count = if has_tls { 2 } else { 4 };
         for (ahead, severity, direction) in differences.into_iter().take(count) {
             let (is_healthy, text) = doctor(cluster, &table, ahead);
-            let finding = format!("{severity}: the cluster: kdc-clock-distant: the clock of this machine is at least ");
+            let finding =
+                format!("{severity}: the cluster: kdc-clock-distant: the clock of this machine is at least ");
             let direction = format!(" s {direction} that of the key distribution centre");
             says(&text, &[&finding, &direction, "timedatectl set-ntp true"]);
             assert_eq!(is_healthy, severity == "note", "{text}");
