@@ -75,7 +75,7 @@ async fn lock_run_ends_its_program_before_the_lease_on_silence() {
     let output = timeout(PATIENCE, run.wait_with_output()).await.unwrap().unwrap();
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{complaint}");
-    assert!(complaint.contains("the lock is lost"), "{complaint}");
+    assert!(complaint.contains("the lock was lost"), "{complaint}");
 
     drop(stopped);
     connection.close().await;
