@@ -14,7 +14,7 @@ use crate::{
 /// The variable by which a shell asks for completions.
 pub(crate) const COMPLETE: &str = "HBASE_TXN_COMPLETE";
 
-/// The time limit of a list of names, for which nobody waits longer.
+/// The time limit of a list of names: a completion must not keep the shell waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Adds the completion of names to all arguments that are tables.
