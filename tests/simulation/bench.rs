@@ -104,7 +104,8 @@ pub(crate) async fn connect_with(
         .with_scan_batch_bytes(bytes)
         .with_operation_timeout(Duration::from_millis(rng.u64(1_000..8_000)))
         .with_read_timeout(RPC_TIMEOUT)
-        .with_write_timeout(RPC_TIMEOUT);
+        .with_write_timeout(RPC_TIMEOUT)
+        .with_idle_timeout(Duration::from_secs(rng.u64(10..60)));
     let connector = world.hbase().connector();
     let connected = match rng.u8(..4) {
         0 => {

@@ -1,10 +1,12 @@
 //! The number of connections to a region server.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use hbase_txn::{Config, Connection, Get, ServiceKind, Table};
 
 use crate::support::{
-    connect_by, put,
+    connect_by, eventually, put,
     spy::Spy,
     standalone,
     table::{TestTable, plain},
@@ -66,4 +68,24 @@ async fn one_call_at_a_time_needs_one_connection() {
         table.get(Get::new(format!("{row}"))).await.unwrap();
     }
     assert_eq!(connections(&spy), 1);
+}
+
+#[tokio::test]
+async fn connections_without_calls_are_closed_and_opened_again() {
+    let shared = TestTable::create("connections", plain, &[]).await;
+    let config = standalone().config().with_idle_timeout(Duration::ZERO);
+    let (connection, spy) = spied(config).await;
+    let table = shared.of(&connection);
+    let mut opened = 0;
+    for round in ["1", "2"] {
+        table.put(put("row", round)).await.unwrap();
+        assert_eq!(value(&table, "row").await.as_deref(), Some(round));
+        assert!(connections(&spy) > opened, "no connection was opened");
+        opened = connections(&spy);
+        eventually("all connections are closed", async || {
+            (spy.open_streams() == 0).then_some(())
+        })
+        .await;
+    }
+    connection.close().await;
 }

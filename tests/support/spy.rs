@@ -23,6 +23,8 @@ const PROBE: &[u8] = b"hbase-txn.probe";
 /// The numbers of calls by method.
 #[derive(Debug, Default)]
 struct Calls {
+    /// Each open stream has a further reference.
+    open: Arc<()>,
     endpoint: AtomicUsize,
     multi: AtomicUsize,
     probe: AtomicUsize,
@@ -81,6 +83,11 @@ impl Spy {
         dials.iter().filter(|target| target.service == service).count()
     }
 
+    /// Returns the number of streams that are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        Arc::strong_count(&self.calls.open) - 1
+    }
+
     pub(crate) fn targets(&self) -> Vec<DialTarget> {
         self.dials.lock().unwrap().clone()
     }
@@ -117,11 +124,15 @@ impl Connector for Spy {
             Some((service, port)) if target.service == service => ("127.0.0.1".to_owned(), port),
             _ => (target.address.host.clone(), target.address.port),
         };
-        let calls = Arc::clone(&self.calls);
+        let (calls, open) = (Arc::clone(&self.calls), Arc::clone(&self.calls.open));
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(Box::new(Watched { stream, calls }) as Box<dyn Io>)
+            Ok(Box::new(Watched {
+                stream,
+                calls,
+                _open: open,
+            }) as Box<dyn Io>)
         })
     }
 
@@ -133,6 +144,7 @@ impl Connector for Spy {
 struct Watched {
     stream: TcpStream,
     calls: Arc<Calls>,
+    _open: Arc<()>,
 }
 
 impl AsyncRead for Watched {

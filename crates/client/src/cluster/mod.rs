@@ -211,7 +211,9 @@ impl Cluster {
     /// Forgets what a failed call shows to be outdated.
     pub(crate) fn forget_after(&self, recovery: Recovery, location: &RegionLocation) {
         match recovery {
-            Recovery::Relocate | Recovery::RelocateOnUnknown => self.locator.forget(location),
+            Recovery::Relocate | Recovery::RelocateAtOnce | Recovery::RelocateOnUnknown => {
+                self.locator.forget(location)
+            }
             Recovery::ForgetServer => self.locator.forget_server(location),
             _ => {}
         }

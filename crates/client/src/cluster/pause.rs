@@ -54,6 +54,9 @@ pub(super) fn for_recovery(
             let later = pause.saturating_add(pause.mul_f64(fastrand::f64() * SPREAD));
             Some(later.min(most)).filter(|_| pause <= most)
         }
+        // No longer than a connection stays open without calls.
+        Recovery::RelocateAtOnce if attempt == 1 => Some(Duration::ZERO),
+        Recovery::RelocateAtOnce => within(left, config.pause(), 1),
         Recovery::WaitForLoad => within(left, config.overloaded_pause(), attempt),
         _ => within(left, config.pause(), attempt),
     }

@@ -184,6 +184,9 @@ fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config>
         let size = u8::try_from(size.max(1)).unwrap_or(u8::MAX);
         config = config.with_connections_per_server(size);
     }
+    if let Some(millis) = site.number("hbase.ipc.client.connection.minIdleTimeBeforeClose")? {
+        config = config.with_idle_timeout(Duration::from_millis(millis));
+    }
     #[cfg(feature = "kerberos")]
     site.set_security(&mut config, &mut warnings)?;
     if let Some(user) = env::var_os(PROXY_USER).filter(|user| !user.is_empty()) {
@@ -483,7 +486,7 @@ const ALWAYS_ON: [(&str, &str); 2] = [
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
-const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 17] = [
     (
         "hbase.client.retries.number",
         "the operation timeout bounds attempts here, not their number",
@@ -502,10 +505,6 @@ const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
     ),
     ("hbase.ipc.client.socket.timeout.read", SILENT_PEERS),
     ("hbase.ipc.client.socket.timeout.write", SILENT_PEERS),
-    (
-        "hbase.ipc.client.connection.minIdleTimeBeforeClose",
-        "connections stay open here until they fail or the client is closed",
-    ),
     (
         "hbase.ipc.client.failed.servers.expiry",
         "an address that failed is tried again after the pause of the attempt here",

@@ -83,6 +83,7 @@ use crate::{
 /// | [connection attributes](Self::with_connection_attribute) | none | |
 /// | [address map](Self::with_address_map) | none | |
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
+/// | [idle timeout of connections](Self::with_idle_timeout) | 2 min | `hbase.ipc.client.connection.minIdleTimeBeforeClose` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | TLS, with the feature `tls` (`with_tls`) | off | `hbase.client.netty.tls.enabled` and others |
 /// | TLS to ZooKeeper, with the feature `tls` (`with_zookeeper_tls`) | off | `hbase.zookeeper.property.client.secure` and others |
@@ -147,6 +148,7 @@ pub struct Config {
     call_priority: Option<u32>,
     connection_attributes: Vec<(String, Bytes)>,
     connections_per_server: u8,
+    idle_timeout: Duration,
     #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
     #[cfg(all(feature = "tls", feature = "zookeeper"))]
@@ -187,6 +189,7 @@ impl Config {
             call_priority: None,
             connection_attributes: Vec::new(),
             connections_per_server: 1,
+            idle_timeout: Duration::from_secs(120),
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(all(feature = "tls", feature = "zookeeper"))]
@@ -636,45 +639,17 @@ impl Config {
         self
     }
 
-    /// Returns the settings of TLS to the servers, or `None` without TLS.
-    #[cfg(feature = "tls")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    /// Returns how long a connection without calls stays open.
     #[must_use]
-    pub fn tls(&self) -> Option<&TlsOptions> {
-        self.tls.as_ref()
+    pub fn idle_timeout(&self) -> Duration {
+        self.idle_timeout
     }
 
-    /// Sets TLS to masters and region servers. The default is `None`, without TLS. Connections to
-    /// ZooKeeper have settings of their own (`with_zookeeper_tls`).
-    ///
-    /// Calls fail with [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) if a server
-    /// does not prove its identity or refuses that of this client, and with
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the stores can't be used.
-    #[cfg(feature = "tls")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    /// Sets how long a connection without calls stays open, at least 10 seconds. The default is 2
+    /// minutes, as in HBase. The next call opens another one.
     #[must_use]
-    pub fn with_tls(mut self, tls: Option<TlsOptions>) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// Returns the settings of TLS to the ZooKeeper quorum, or `None` without TLS.
-    #[cfg(all(feature = "tls", feature = "zookeeper"))]
-    #[cfg_attr(docsrs, doc(cfg(all(feature = "tls", feature = "zookeeper"))))]
-    #[must_use]
-    pub fn zookeeper_tls(&self) -> Option<&TlsOptions> {
-        self.zookeeper_tls.as_ref()
-    }
-
-    /// Sets TLS to the servers of the ZooKeeper quorum, whose ports in the address must be those for
-    /// TLS (`secureClientPort`). The default is `None`, without TLS.
-    ///
-    /// Calls fail as with [`with_tls`](Self::with_tls).
-    #[cfg(all(feature = "tls", feature = "zookeeper"))]
-    #[cfg_attr(docsrs, doc(cfg(all(feature = "tls", feature = "zookeeper"))))]
-    #[must_use]
-    pub fn with_zookeeper_tls(mut self, tls: Option<TlsOptions>) -> Self {
-        self.zookeeper_tls = tls;
+    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = bounded(timeout).max(Duration::from_secs(10));
         self
     }
 }

@@ -234,7 +234,7 @@ impl CallError {
             }
             Self::Compressor { .. } => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
-            Self::NewConnection => classification(Recovery::Relocate, false, ErrorKind::ConnectionLost),
+            Self::NewConnection => classification(Recovery::RelocateAtOnce, false, ErrorKind::ConnectionLost),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::NoReplica(_) => classification(Recovery::Relocate, false, ErrorKind::Server),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
@@ -312,7 +312,7 @@ impl CallError {
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
-                Recovery::Relocate => "region_unavailable",
+                Recovery::Relocate | Recovery::RelocateAtOnce => "region_unavailable",
                 Recovery::RelocateOnUnknown => "server_error",
                 Recovery::Wait => "server_busy",
                 Recovery::WaitForLoad => "server_overloaded",

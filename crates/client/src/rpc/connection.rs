@@ -128,6 +128,8 @@ pub(super) struct Link {
     /// Whether the client encrypts what it sends, and decrypts what it reads.
     pub(super) is_private: bool,
     pub(super) liveness: Arc<Liveness>,
+    /// How long the connection stays open without calls.
+    pub(super) idle_timeout: Duration,
 }
 
 impl RpcConnection {
@@ -140,6 +142,7 @@ impl RpcConnection {
             sealed,
             is_private,
             liveness,
+            idle_timeout,
         }: Link,
         service: Service,
         greeting: Bytes,
@@ -169,8 +172,10 @@ impl RpcConnection {
             async move {
                 let _lives = reader_lives;
                 let _open = CONNECTIONS.raise();
-                let ending = read_answers(&task.0, read_half, max_frame_size).await;
-                task.0.end(&ending);
+                tokio::select! {
+                    ending = read_answers(&task.0, read_half, max_frame_size) => task.0.end(&ending),
+                    () = end_when_idle(&task.0, idle_timeout) => {}
+                }
             }
         });
         let _ = shared.tasks.set([writer.abort_handle(), reader.abort_handle()]);
@@ -499,6 +504,22 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
         // Fewer bytes are not a frame yet and stay in the buffer. Later bytes may look like TLS
         // within an answer.
         begun |= buffer.len() >= tls::BEGINNING;
+    }
+}
+
+/// Ends the connection once it has carried no call for this long.
+async fn end_when_idle(shared: &Shared, idle_timeout: Duration) {
+    let mut next = shared.liveness.born() + idle_timeout;
+    loop {
+        sleep_until(next).await;
+        let (now, due) = (Instant::now(), shared.liveness.last_heard() + idle_timeout);
+        next = if due > now {
+            due
+        } else if shared.end_if_unused() {
+            return;
+        } else {
+            now + idle_timeout
+        };
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) struct Dialler {
     attributes: Vec<(String, Bytes)>,
     connect_timeout: Duration,
     max_frame_size: usize,
+    idle_timeout: Duration,
     compression: Option<Compression>,
     /// Whether connections have TLS or SASL of this client.
     seals: bool,
@@ -63,6 +64,7 @@ impl Dialler {
             attributes: config.connection_attributes().to_vec(),
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
+            idle_timeout: config.idle_timeout(),
             compression: config.compression(),
             seals: false,
             #[cfg(feature = "tls")]
@@ -188,6 +190,7 @@ impl Dialler {
                 sealed,
                 is_private: is_private || has_tls,
                 liveness,
+                idle_timeout: self.idle_timeout,
             };
             RpcConnection::start(link, header.service, greeting, self.max_frame_size)
         };

@@ -16,6 +16,9 @@ use crate::{
 pub(crate) enum Recovery {
     /// Locates the region again: it moved, split, merged or closed.
     Relocate,
+    /// Locates the region again, the first time without a pause: nothing is known to be wrong, but the
+    /// connection to the server is new.
+    RelocateAtOnce,
     /// Locates the region again although the cause is unknown: the server may be aborting.
     RelocateOnUnknown,
     /// Repeats the call on the same server, after a pause.

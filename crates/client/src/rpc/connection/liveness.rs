@@ -97,10 +97,14 @@ impl Liveness {
         self.heard.load(Ordering::Relaxed)
     }
 
+    /// Returns when the last byte came in, or when the connection was opened.
+    pub(super) fn last_heard(&self) -> Instant {
+        self.born + Duration::from_millis(self.last_heard.load(Ordering::Relaxed))
+    }
+
     /// Returns the time since the last byte came in.
     pub(super) fn silent_for(&self) -> Duration {
-        let last_heard = Duration::from_millis(self.last_heard.load(Ordering::Relaxed));
-        self.born.elapsed().saturating_sub(last_heard)
+        self.last_heard().elapsed()
     }
 
     /// Decides the next step of a call that has waited since then.

@@ -76,7 +76,22 @@ impl Shared {
 
     /// Ends the connection. The first ending counts, and every call in flight receives it.
     pub(super) fn end(&self, ending: &Ending) {
-        let mut calls = self.calls();
+        self.end_locked(self.calls(), ending);
+    }
+
+    /// Ends the connection if no call is in flight. Returns whether it has ended.
+    pub(super) fn end_if_unused(&self) -> bool {
+        let calls = self.calls();
+        if matches!(&*calls, Calls::Open(table) if !table.is_empty()) {
+            return false;
+        }
+        // No call receives it but one that has just found the connection, which was not sent.
+        let error = io::Error::other("the connection was idle");
+        self.end_locked(calls, &Ending::Lost(Arc::new(error)));
+        true
+    }
+
+    fn end_locked(&self, mut calls: MutexGuard<'_, Calls>, ending: &Ending) {
         if let Calls::Open(table) = &mut *calls {
             let waiters = table.drain();
             *calls = Calls::Ended(ending.clone());

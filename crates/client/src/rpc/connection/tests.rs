@@ -21,6 +21,7 @@ use crate::{
 
 const GREETING: &[u8] = b"greeting";
 const MINUTE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The other end of the stream.
 struct Server {
@@ -34,6 +35,7 @@ fn start(io: impl Io, sealed: bool) -> RpcConnection {
         sealed,
         is_private: false,
         liveness: Arc::new(Liveness::new()),
+        idle_timeout: IDLE_TIMEOUT,
     };
     let greeting = Bytes::from_static(GREETING);
     RpcConnection::start(link, Service::Client, greeting, 1 << 20)
@@ -631,4 +633,28 @@ async fn idle_connection_is_pinged_before_an_unrepeatable_call() {
     assert!(tokio::join!(connection.is_alive(), serve).0);
     tokio::time::advance(IDLE).await;
     assert!(!connection.is_alive().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_without_calls_ends_after_the_idle_timeout() {
+    let (connection, mut server) = connect(64 << 10);
+    let serve = async {
+        let (call_id, _) = server.hear().await;
+        // The call is in flight for longer than the idle timeout.
+        tokio::time::sleep(IDLE_TIMEOUT + MINUTE).await;
+        server.answer(call_id, "late").await;
+    };
+    let deadline = Instant::now() + 10 * MINUTE;
+    let (answered, ()) = tokio::join!(ask_until(&connection, "one", deadline), serve);
+    assert_eq!(answered.unwrap(), "late");
+    tokio::time::sleep(IDLE_TIMEOUT - Duration::from_secs(1)).await;
+    assert!(connection.is_open());
+    tokio::time::timeout(2 * IDLE_TIMEOUT, connection.closed())
+        .await
+        .unwrap();
+    let refused = ask(&connection, "another").await;
+    assert!(
+        matches!(refused, Err(CallError::Lost { sent: false, .. })),
+        "{refused:?}"
+    );
 }
