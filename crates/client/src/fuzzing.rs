@@ -5,6 +5,8 @@
 use bytes::{Bytes, BytesMut};
 #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
 pub use hbase_gssapi::fuzzing::{keytab, status as gssapi_status};
+#[cfg(feature = "fuzzing")]
+pub use hbase_zookeeper::fuzzing::zookeeper_frame;
 use prost::Message;
 
 use crate::{
@@ -20,7 +22,6 @@ use crate::{
         multi::MutationsResponse,
         pb,
         znode::decode_znode,
-        zookeeper,
     },
 };
 
@@ -125,27 +126,6 @@ pub fn znode(data: &[u8]) {
     let _ = decode_znode::<pb::MetaRegionServer>(data.clone());
     let _ = decode_znode::<pb::Master>(data.clone());
     let _ = decode_znode::<pb::ClusterId>(data);
-}
-
-/// A frame of ZooKeeper: its prefix, then an answer to the first request of a session, or a reply.
-pub fn zookeeper_frame(data: &[u8]) {
-    if let Some(prefix) = data.first_chunk()
-        && let Ok(length) = zookeeper::frame_length(*prefix)
-    {
-        assert!(length <= zookeeper::MAX_FRAME);
-    }
-    let frame = Bytes::copy_from_slice(data.get(zookeeper::PREFIX..).unwrap_or_default());
-    let _ = zookeeper::decode_connect_response(frame.clone());
-    let xid = frame.first_chunk().map_or(0, |xid| i32::from_be_bytes(*xid));
-    if let Ok(Ok(body)) = zookeeper::decode_reply(frame, xid) {
-        let _ = zookeeper::decode_stat(&body);
-        if let Ok(data) = zookeeper::decode_data(body.clone()) {
-            assert!(data.len() < body.len(), "more was read than there is");
-        }
-        if let Ok(Some(token)) = zookeeper::decode_token(body.clone()) {
-            assert!(token.len() < body.len(), "more was read than there is");
-        }
-    }
 }
 
 /// The challenge of a server to a delegation token, and the messages of a layer after it.
@@ -314,6 +294,7 @@ mod tests {
         ("cell_block", cell_block),
         ("compressed_block", compressed_block),
         ("znode", znode),
+        #[cfg(feature = "fuzzing")]
         ("zookeeper_frame", zookeeper_frame),
         ("exception", exception),
         ("region_info", region_info),

@@ -212,7 +212,7 @@ impl Cluster {
     pub(crate) fn forget_after(&self, recovery: Recovery, location: &RegionLocation) {
         match recovery {
             Recovery::Relocate | Recovery::RelocateAtOnce | Recovery::RelocateOnUnknown => {
-                self.locator.forget(location)
+                self.locator.forget(location);
             }
             Recovery::ForgetServer => self.locator.forget_server(location),
             _ => {}

@@ -23,6 +23,8 @@ mod tls_keys;
 #[cfg(feature = "kerberos")]
 mod token_file;
 mod user;
+#[cfg(feature = "tls")]
+mod with_tls;
 
 use std::{env, path::Path, time::Duration};
 

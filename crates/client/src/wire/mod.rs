@@ -22,7 +22,6 @@
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
 //!   ZooKeeper;
-//! - `zookeeper`: requests and replies of ZooKeeper;
 //! - [`pb`]: the messages themselves.
 //!
 //! Invariants: no bytes from a peer make this layer panic, or allocate by an announced length
@@ -62,8 +61,6 @@ pub(crate) mod tls;
 pub(crate) mod token_file;
 #[cfg(any(feature = "zookeeper", test))]
 pub(crate) mod znode;
-#[cfg(any(feature = "zookeeper", test))]
-pub(crate) mod zookeeper;
 
 #[doc(inline)]
 pub use hbase_protocol as pb;

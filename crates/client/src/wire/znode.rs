@@ -83,6 +83,16 @@ mod tests {
         }
     }
 
+    /// The data of `/hbase/master` in ZooKeeper 3.8.4, by HBase 2.6.
+    #[test]
+    fn the_master_is_read_as_hbase_writes_it() {
+        const MASTER: &[u8] =
+            b"\xff\0\0\0\x14master:23464\xbf\x72\xdf\xeb\x72\xa1\x87\x72PBUF\x0a\x16\x0a\x09127.0.0.1\
+            \x10\xa8\xb7\x01\x18\xfd\xfa\xed\xb5\xa1\x34\x10\0\x18\xff\xff\xff\xff\x0f";
+        let master: pb::Master = decode_znode(MASTER.into()).unwrap();
+        assert_eq!(master.master.port, Some(23464));
+    }
+
     proptest! {
         #[test]
         fn the_writer_does_not_matter(writer: Vec<u8>, id: String) {

@@ -4,15 +4,18 @@
 use std::sync::Arc;
 use std::{io, time::Duration};
 
+#[cfg(feature = "kerberos")]
+use bytes::Bytes;
+use hbase_zookeeper::Session;
+#[cfg(feature = "kerberos")]
+use hbase_zookeeper::SessionError;
 use tokio::net::TcpStream;
 #[cfg(feature = "kerberos")]
 use tokio::time::timeout;
 
+use super::failure::Failure;
 #[cfg(feature = "kerberos")]
-use super::session::SessionError;
-use super::{failure::Failure, session::Session};
-#[cfg(feature = "kerberos")]
-use crate::rpc::{AuthenticationError, QuorumLogin};
+use crate::rpc::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
 #[cfg(feature = "tls")]
 use crate::{config::TlsKeys, tls::TlsClient};
 use crate::{
@@ -21,6 +24,10 @@ use crate::{
 };
 
 type OpenSession = Session<Box<dyn Io>>;
+
+/// The maximum number of tokens that a client sends. Kerberos needs three.
+#[cfg(feature = "kerberos")]
+const MAX_TOKENS: usize = 10;
 
 /// The way to the servers of a quorum: addresses, TLS, and the authentication if they require it.
 #[derive(Debug)]
@@ -93,10 +100,12 @@ impl Access {
         // The whole query has the limit, and its end would not tell the reason.
         let patience = limit / 2;
         let exchange = login.exchange_with(&host.host);
-        match timeout(patience, session.authenticate(exchange)).await {
+        match timeout(patience, authenticate(&mut session, exchange)).await {
             Ok(Ok(())) => Ok(Some(session)),
-            Ok(Err(SessionError::Failed(code))) => Err(login.refused(&host.host, code).into()),
-            Ok(Err(error)) => Err(error.into()),
+            Ok(Err(Failure::Session(SessionError::Failed(code)))) => {
+                Err(login.refused(&host.host, code).into())
+            }
+            Ok(Err(failure)) => Err(failure),
             Err(_) => Err(AuthenticationError::Timeout(patience).into()),
         }
     }
@@ -111,3 +120,26 @@ impl Access {
         Ok(None)
     }
 }
+
+/// Exchanges tokens until the client is authenticated.
+#[cfg(feature = "kerberos")]
+async fn authenticate(session: &mut Session<impl Io>, mut exchange: QuorumExchange) -> Result<(), Failure> {
+    let mut received = Bytes::new();
+    for _ in 0..MAX_TOKENS {
+        let (token, is_last) = match exchange.step(received).await? {
+            Step::Continue(token) => (token, false),
+            Step::Last(token) => (token, true),
+            Step::Complete => return Ok(()),
+        };
+        received = match session.exchange(&token).await? {
+            _ if is_last => return Ok(()),
+            Some(token) => token,
+            None => return Err(AuthenticationError::QuorumWithoutKerberos.into()),
+        };
+    }
+    Err(AuthenticationError::BadToken.into())
+}
+
+#[cfg(test)]
+#[cfg(feature = "kerberos")]
+mod tests;

@@ -2,7 +2,8 @@
 
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
-use super::session::SessionError;
+use hbase_zookeeper::{ErrorCode, SessionError};
+
 #[cfg(feature = "kerberos")]
 use crate::rpc::AuthenticationError;
 #[cfg(feature = "tls")]
@@ -11,7 +12,6 @@ use crate::{
     config::HostPort,
     error::{Error, ErrorKind},
     rpc::no_connection,
-    wire::zookeeper::ErrorCode,
 };
 
 /// Why a server of the quorum gave no answer.
@@ -32,15 +32,11 @@ pub(super) enum Failure {
     Tls(io::Error),
     #[error(transparent)]
     Session(#[from] SessionError),
+    #[cfg(feature = "kerberos")]
+    #[error("did not authenticate this client: {0}")]
+    Unauthenticated(#[from] AuthenticationError),
     #[error("gave no answer within {0:?}")]
     Silent(Duration),
-}
-
-#[cfg(feature = "kerberos")]
-impl From<AuthenticationError> for Failure {
-    fn from(error: AuthenticationError) -> Self {
-        Self::Session(error.into())
-    }
 }
 
 /// The way around a quorum that does not let this client read.
@@ -67,7 +63,7 @@ impl Failure {
         }
         match self {
             #[cfg(feature = "kerberos")]
-            Self::Session(SessionError::Unauthenticated(error)) => Some(
+            Self::Unauthenticated(error) => Some(
                 Error::new(error.kind(), "ZooKeeper does not authenticate this client")
                     .with_retryable(error.is_transient())
                     .with_hint(error.hint()),

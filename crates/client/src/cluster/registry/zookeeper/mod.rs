@@ -3,18 +3,15 @@
 mod access;
 mod failure;
 mod quorum;
-mod session;
 
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
+use hbase_zookeeper::{ErrorCode, Session, SessionError};
 use tokio::time::{Instant, timeout};
 
 pub(super) use self::access::Access;
-use self::{
-    failure::{Failure, NoAnswer, NoAnswers, no_answer},
-    session::{Session, SessionError},
-};
+use self::failure::{Failure, NoAnswer, NoAnswers, no_answer};
 use super::{
     super::staggered,
     wanted::{Found, MAX_REPLICAS, Wanted},
@@ -24,7 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     model::ServerName,
     rpc::Io,
-    wire::{convert, pb, znode, zookeeper::ErrorCode},
+    wire::{convert, pb, znode},
 };
 
 /// How long a server of the quorum may be silent before another one is queried as well.

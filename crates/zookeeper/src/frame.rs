@@ -18,15 +18,24 @@ const STAT: usize = 68;
 
 /// Why bytes are not a reply of ZooKeeper.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FrameError {
+pub enum FrameError {
+    /// A frame is longer than ZooKeeper's own limit, or its length is negative.
     #[error("a frame has the length {0}, and at most {MAX_FRAME} is accepted")]
     Length(i32),
+    /// A frame ends within a field.
     #[error("a frame ends too early")]
     Truncated,
+    /// A field is longer than the rest of its frame.
     #[error("a field has the length {0}, which is not there")]
     Field(i32),
+    /// A reply belongs to another request.
     #[error("a reply to request {found} came instead of {expected}")]
-    Unexpected { expected: i32, found: i32 },
+    Unexpected {
+        /// The id of the request.
+        expected: i32,
+        /// The id in the reply.
+        found: i32,
+    },
 }
 
 /// A request of an open session.
@@ -37,7 +46,6 @@ pub(crate) enum Request<'a> {
     /// Reads whether a znode exists.
     Exists(&'a str),
     /// Sends a token of the authentication.
-    #[cfg(any(feature = "kerberos", test))]
     Sasl(&'a [u8]),
     /// Ends the session.
     CloseSession,
@@ -57,7 +65,6 @@ impl Request<'_> {
             match self {
                 Self::GetData(path) => read(out, 4, path),
                 Self::Exists(path) => read(out, 3, path),
-                #[cfg(any(feature = "kerberos", test))]
                 Self::Sasl(token) => {
                     out.put_i32(102);
                     put_buffer(out, token);
@@ -146,7 +153,6 @@ pub(crate) fn decode_stat(body: &Bytes) -> Result<(), FrameError> {
 
 /// Reads the body of a reply to [`Request::Sasl`]. Returns `None` if the server sends no token, as
 /// after the last one of the client.
-#[cfg(any(feature = "kerberos", feature = "fuzzing", test))]
 pub(crate) fn decode_token(mut body: Bytes) -> Result<Option<Bytes>, FrameError> {
     take_nullable_buffer(&mut body)
 }
@@ -173,14 +179,17 @@ fn take_nullable_buffer(frame: &mut Bytes) -> Result<Option<Bytes>, FrameError> 
 
 /// The code of a failed request (`KeeperException.Code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ErrorCode(i32);
+pub struct ErrorCode(i32);
 
 impl ErrorCode {
-    pub(crate) const NO_NODE: Self = Self(-101);
-    pub(crate) const NO_AUTH: Self = Self(-102);
+    /// The znode does not exist.
+    pub const NO_NODE: Self = Self(-101);
+    /// The client may not read the znode.
+    pub const NO_AUTH: Self = Self(-102);
 
-    /// Whether the server accepts authenticated clients only.
-    pub(crate) fn requires_authentication(self) -> bool {
+    /// Returns whether the server accepts authenticated clients only.
+    #[must_use]
+    pub fn requires_authentication(self) -> bool {
         matches!(self.0, -115 | -124)
     }
 }
@@ -214,7 +223,6 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::wire::{pb, znode::decode_znode};
 
     /// Frames of ZooKeeper 3.8.4 without their prefix: the answers to [`connect_request`], and to a
     /// request for the data of `/hbase/master`.
@@ -316,8 +324,9 @@ mod tests {
     #[test]
     fn data_is_followed_by_its_stat() {
         let body = decode_reply(MASTER.into(), 1).unwrap().unwrap();
-        let master: pb::Master = decode_znode(decode_data(body).unwrap()).unwrap();
-        assert_eq!(master.master.port, Some(23464));
+        let master = decode_data(body).unwrap();
+        assert!(master.starts_with(b"\xff\0\0\0\x14master:23464"), "{master:?}");
+        assert_eq!(master.len(), 61);
         let stat = [0; STAT];
         assert_eq!(decode_data(bytes(&[b"\0\0\0\x02ab", &stat])), Ok("ab".into()));
         assert_eq!(decode_data(bytes(&[&[0xff; 4], &stat])), Ok(Bytes::new()));

@@ -1,7 +1,7 @@
 //! The authentication with servers that answer from a script.
 
 use rstest::rstest;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 
@@ -23,11 +23,11 @@ enum Answer {
 async fn authenticate(
     exchange: QuorumExchange,
     answers: impl IntoIterator<Item = Answer>,
-) -> (Result<(), SessionError>, Vec<Vec<u8>>) {
+) -> (Result<(), Failure>, Vec<Vec<u8>>) {
     let (ours, mut theirs) = duplex(1 << 12);
     let client = async {
         let mut session = Session::open(ours, Duration::from_secs(1)).await?;
-        session.authenticate(exchange).await
+        super::authenticate(&mut session, exchange).await
     };
     let server = async {
         request(&mut theirs).await;
