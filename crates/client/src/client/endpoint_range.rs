@@ -54,7 +54,7 @@ impl Table {
         let mut pauses = Pauses::polling();
         loop {
             let regions = self
-                .regions(deadline)
+                .regions(&covered, deadline)
                 .await
                 .map_err(|error| error.with_effect(covered.effect(call)))?;
             let open = covered.open_regions(regions, call.idempotent);
@@ -81,9 +81,10 @@ impl Table {
         }
     }
 
-    async fn regions(&self, deadline: Instant) -> Result<Vec<RegionInfo>> {
+    async fn regions(&self, range: &Covered, deadline: Instant) -> Result<Vec<RegionInfo>> {
         let cluster = &self.connection.shared.cluster;
-        let regions = cluster.regions_of(&self.name, deadline).await?;
+        let regions = cluster.regions_in(&self.name, &range.start, &range.stop, deadline);
+        let regions = regions.await?;
         Ok(regions.into_iter().map(|found| found.region).collect())
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Catalog {
     mode: MetaReplicaMode,
     /// How long a replica may be silent before another one is queried as well.
     patience: Duration,
+    /// The time limit of each call.
+    timeout: Duration,
     location: Mutex<Option<Arc<RegionLocation>>>,
 }
 
@@ -56,6 +58,7 @@ impl Catalog {
             rpc,
             mode: config.meta_replicas(),
             patience: config.meta_replica_timeout(),
+            timeout: config.read_timeout(),
             location: Mutex::default(),
         }
     }
@@ -102,7 +105,7 @@ impl Catalog {
         deadline: Instant,
         read: impl AsyncFnOnce(MetaReader<'_>) -> Result<T, CallError>,
     ) -> Result<(T, ServerName), NoLocation> {
-        let location = self.location(deadline).await?;
+        let location = self.location(deadline.min(Instant::now() + self.timeout)).await?;
         let server = location.server.clone();
         match read(self.reader(&location, deadline)).await {
             Ok(found) => Ok((found, server)),
@@ -160,6 +163,7 @@ impl Catalog {
             rpc: &self.rpc,
             location,
             deadline,
+            timeout: self.timeout,
         }
     }
 

@@ -181,33 +181,40 @@ impl Locator {
         from == Source::Primary || !self.stale.overlap(&location.region)
     }
 
-    /// Returns all regions of a table in order, with retries until the deadline.
+    /// Returns the regions of a table that have rows from `start` to before `stop`, in order, with
+    /// retries until the deadline. An empty row stands for the beginning or the end of the table.
     pub(super) async fn regions_of(
         &self,
         table: &TableName,
+        start: &Bytes,
+        stop: &Bytes,
         deadline: Instant,
         config: &Config,
     ) -> Result<Vec<MetaRegion>> {
         let (mut attempt, mut last_error) = (1, None);
         loop {
             let asked_at = Instant::now();
-            let attempt_deadline = deadline.min(asked_at + config.read_timeout());
-            let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
-            let answer = match table.is_meta() {
-                true => self.meta_region(attempt_deadline).await,
-                false => self.catalog.read_primary(attempt_deadline, read).await,
+            let answer = if table.is_meta() {
+                let attempt_deadline = deadline.min(asked_at + config.read_timeout());
+                self.meta_region(attempt_deadline).await
+            } else {
+                self.read_regions(table, start, stop, deadline).await
             };
             let failure = match answer {
                 Ok((regions, meta)) if regions.is_empty() => {
                     self.forget_table(table);
                     NoLocation::NoTable(meta)
                 }
-                Ok((regions, _)) => {
+                Ok((mut regions, _)) => {
                     if !table.is_meta() {
                         for location in regions.iter().filter_map(|found| found.location(asked_at)) {
                             self.cache.insert(location);
                         }
                     }
+                    regions.retain(|found| {
+                        let end = &found.region.end_key;
+                        end.is_empty() || end > start
+                    });
                     return Ok(regions);
                 }
                 Err(failure) => failure,
@@ -228,6 +235,43 @@ impl Locator {
             last_error = Some(failure.into_error(table));
             tokio::time::sleep(pause).await;
             attempt += 1;
+        }
+    }
+
+    /// Reads at least the regions of these rows; none only if the table has none before `stop`. Makes
+    /// one attempt.
+    async fn read_regions(
+        &self,
+        table: &TableName,
+        start: &Bytes,
+        stop: &Bytes,
+        deadline: Instant,
+    ) -> Result<(Vec<MetaRegion>, ServerName), NoLocation> {
+        // The first region begins before `start`, at a row that the cache has or another read finds.
+        let known = self
+            .cache
+            .find(table, start)
+            .map(|known| known.region.start_key.clone());
+        let first = match known {
+            _ if start.is_empty() => Bytes::new(),
+            Some(first) => first,
+            None => {
+                let nearest = async |meta: MetaReader<'_>| meta.regions_before(table, start, 1).await;
+                let (nearest, _) = self.catalog.read_primary(deadline, nearest).await?;
+                let nearest = nearest.into_iter().next();
+                nearest.map_or_else(Bytes::new, |found| found.region.start_key)
+            }
+        };
+        let from = async |first: &Bytes| {
+            let read = async |meta: MetaReader<'_>| meta.regions_from(table, first, stop).await;
+            self.catalog.read_primary(deadline, read).await
+        };
+        let found = from(&first).await?;
+        let is_covered = found.0.iter().any(|found| found.region.contains(start));
+        match is_covered || first.is_empty() {
+            true => Ok(found),
+            // It was merged with the region before it, or there is a hole.
+            false => from(&Bytes::new()).await,
         }
     }
 

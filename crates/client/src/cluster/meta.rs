@@ -1,6 +1,6 @@
 //! Reads `hbase:meta`, the table of regions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
@@ -57,6 +57,8 @@ pub(super) struct MetaReader<'a> {
     pub(super) rpc: &'a Arc<RpcClient>,
     pub(super) location: &'a RegionLocation,
     pub(super) deadline: Instant,
+    /// The time limit of each call.
+    pub(super) timeout: Duration,
 }
 
 impl MetaReader<'_> {
@@ -122,12 +124,20 @@ impl MetaReader<'_> {
         Ok((found, complete))
     }
 
-    /// Returns all regions of a table in order.
-    pub(super) async fn regions_of(&self, table: &TableName) -> Result<Vec<MetaRegion>, CallError> {
+    /// Returns the regions of a table in order that begin at the first of these rows or after it, and
+    /// before the second one. An empty row stands for the beginning or the end of the table.
+    pub(super) async fn regions_from(
+        &self,
+        table: &TableName,
+        start: &[u8],
+        stop: &[u8],
+    ) -> Result<Vec<MetaRegion>, CallError> {
+        let before = |row: &[u8]| [table.to_string().as_bytes(), b",", row, b","].concat();
+        let stop = Some(before(stop)).filter(|row| !stop.is_empty() && row.len() <= MAX_ROW);
         let scan = pb::Scan {
-            start_row: Some(format!("{table},,").into()),
+            start_row: Some(before(start).into()),
             // A space sorts before every character that can continue a table's name.
-            stop_row: Some(format!("{table} ,,").into()),
+            stop_row: Some(stop.map_or_else(|| format!("{table} ,,").into(), Into::into)),
             ..info_scan()
         };
         let mut regions: Vec<MetaRegion> = Vec::new();
@@ -226,7 +236,7 @@ impl MetaReader<'_> {
                 request,
                 cells: Bytes::new(),
                 priority: Some(SYSTEM_PRIORITY),
-                limit: AttemptLimit::new(self.deadline, true),
+                limit: AttemptLimit::new(self.deadline.min(Instant::now() + self.timeout), true),
             })
             .await
     }

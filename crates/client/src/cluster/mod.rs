@@ -168,7 +168,23 @@ impl Cluster {
     /// Returns all regions of a table in order, as `hbase:meta` has them now. They may be in the
     /// middle of a split.
     pub(crate) async fn regions_of(&self, table: &TableName, deadline: Instant) -> Result<Vec<MetaRegion>> {
-        self.locator.regions_of(table, deadline, &self.config).await
+        self.regions_in(table, &Bytes::new(), &Bytes::new(), deadline)
+            .await
+    }
+
+    /// Returns the regions that have rows from `start` to before `stop`. An empty row stands for the
+    /// beginning or the end of the table.
+    pub(crate) async fn regions_in(
+        &self,
+        table: &TableName,
+        start: &Bytes,
+        stop: &Bytes,
+        deadline: Instant,
+    ) -> Result<Vec<MetaRegion>> {
+        let regions = self
+            .locator
+            .regions_of(table, start, stop, deadline, &self.config);
+        regions.await
     }
 
     /// Chooses the delegation token of the cluster, if the client has tokens. To be called before any

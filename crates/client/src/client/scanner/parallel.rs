@@ -188,7 +188,10 @@ impl ParallelScanner {
     /// Starts the tasks, each of which reads one region after the other.
     async fn begin(&self, deadline: Instant) -> Result<Reading> {
         let cluster = &self.table.connection.shared.cluster;
-        let regions = cluster.regions_of(&self.table.name, deadline).await?;
+        let (start, stop) = self.scan.rows();
+        let regions = cluster
+            .regions_in(&self.table.name, &start, &stop, deadline)
+            .await?;
         let starts = regions.into_iter().map(|region| region.region.start_key);
         let parts = self.scan.split_at(starts.collect());
         let readers = parts.len().min(self.regions_at_once);
@@ -273,6 +276,19 @@ async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<R
 }
 
 impl Scan {
+    /// Returns the first row in the order of keys, and a row behind the last one.
+    fn rows(&self) -> (Bytes, Bytes) {
+        let (first, last) = match self.reversed {
+            false => (&self.start, &self.stop),
+            true => (&self.stop, &self.start),
+        };
+        let behind = match last.is_empty() {
+            true => Bytes::new(),
+            false => [last, &b"\0"[..]].concat().into(),
+        };
+        (first.clone(), behind)
+    }
+
     /// Splits the scan at the keys that are inside its range, each the first row of a region.
     fn split_at(&self, keys: BTreeSet<Bytes>) -> Vec<Self> {
         let mut parts = vec![self.clone()];

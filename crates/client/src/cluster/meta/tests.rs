@@ -122,7 +122,8 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
     let reader = MetaReader {
         rpc: &rpc,
         location: &location,
-        deadline: Instant::now() + std::time::Duration::from_secs(10),
+        deadline: Instant::now() + Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
     };
     let found = reader
         .regions_before(&"t".parse().unwrap(), row.as_bytes(), 10)
