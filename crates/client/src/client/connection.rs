@@ -212,6 +212,7 @@ impl ConnectionBuilder {
         #[cfg(feature = "kerberos")]
         cluster.choose_token(deadline).await?;
         cluster.reach(deadline).await?;
+        cluster.keep_learning();
         Ok(Connection::new(cluster, self.change_log))
     }
 }

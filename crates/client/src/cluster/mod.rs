@@ -77,7 +77,6 @@ pub(crate) struct Cluster {
     pub(crate) proofs: Proofs,
     pub(crate) span_options: SpanOptions,
     rpc: Arc<RpcClient>,
-    #[cfg(feature = "kerberos")]
     registry: Arc<registry::Registry>,
     locator: locator::Locator,
     master: MasterAddress,
@@ -94,9 +93,8 @@ impl Cluster {
         let catalog = catalog::Catalog::new(&config, Arc::clone(&registry), Arc::clone(&rpc));
         Self {
             locator: locator::Locator::new(catalog),
-            #[cfg(feature = "kerberos")]
-            registry: Arc::clone(&registry),
-            master: MasterAddress::new(registry),
+            master: MasterAddress::new(Arc::clone(&registry)),
+            registry,
             rpc,
             config,
             environment,
@@ -212,6 +210,11 @@ impl Cluster {
     /// Locates `hbase:meta`, unless its server is known.
     pub(crate) async fn reach(&self, deadline: Instant) -> Result<()> {
         self.locator.reach(deadline).await
+    }
+
+    /// Starts to learn of new servers of the registry.
+    pub(crate) fn keep_learning(&self) {
+        self.registry.keep_learning();
     }
 
     /// Forgets an outdated location.

@@ -42,7 +42,7 @@ pub(super) struct Registry {
 enum Source {
     #[cfg(feature = "zookeeper")]
     ZooKeeper(zookeeper::ZooKeeperRegistry),
-    Rpc(rpc::RpcRegistry),
+    Rpc(Arc<rpc::RpcRegistry>),
 }
 
 impl Registry {
@@ -56,9 +56,11 @@ impl Registry {
             // Without the feature such an address cannot be created.
             #[cfg(not(feature = "zookeeper"))]
             ClusterAddress::ZooKeeper { quorum, .. } => {
-                Source::Rpc(rpc::RpcRegistry::new(quorum.clone(), rpc))
+                Source::Rpc(Arc::new(rpc::RpcRegistry::new(quorum.clone(), rpc)))
             }
-            ClusterAddress::Rpc { servers } => Source::Rpc(rpc::RpcRegistry::new(servers.clone(), rpc)),
+            ClusterAddress::Rpc { servers } => {
+                Source::Rpc(Arc::new(rpc::RpcRegistry::new(servers.clone(), rpc)))
+            }
         };
         Self {
             source,
@@ -66,6 +68,15 @@ impl Registry {
             timeout: config.registry_timeout(),
             pause: config.pause(),
             reached: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts to learn which servers serve the registry, if it is one over RPC.
+    pub(super) fn keep_learning(&self) {
+        match &self.source {
+            #[cfg(feature = "zookeeper")]
+            Source::ZooKeeper(_) => {}
+            Source::Rpc(rpc) => rpc.keep_learning(self.timeout),
         }
     }
 

@@ -1,14 +1,15 @@
 //! The registry over RPC, which masters and, from 2.5 on, region servers serve.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::time::Instant;
-#[cfg(feature = "kerberos")]
-use tokio::time::timeout_at;
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, sleep, timeout_at},
+};
 
 use super::{
     super::staggered,
@@ -29,14 +30,31 @@ use crate::{
 const FAN_OUT: usize = 2;
 /// How long queried servers may be silent before another one is queried.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The number of learnt servers that are kept. Servers name 10 at most unless they are configured to
+/// name more.
+const MAX_NODES: usize = 16;
+/// When a client asks for these servers: a while after it has connected, and then at intervals, as
+/// HBase's own client does.
+const FIRST_LESSON: Duration = Duration::from_secs(10);
+const LESSONS: Duration = Duration::from_secs(300);
 
 /// Queries the servers of the address, and those that their answers named.
 #[derive(Debug)]
 pub(super) struct RpcRegistry {
     rpc: Arc<RpcClient>,
     configured: Vec<HostPort>,
-    /// Servers that an earlier answer named, queried when the configured ones are silent.
-    learnt: Mutex<Vec<HostPort>>,
+    /// Servers that earlier answers named, queried when the configured ones are silent.
+    learnt: Mutex<Learnt>,
+    /// The task that learns of new servers, which ends with the registry.
+    learning: OnceLock<AbortHandle>,
+}
+
+#[derive(Debug, Default)]
+struct Learnt {
+    /// The server of the last answer, and the one that it named.
+    answered: Vec<HostPort>,
+    /// Servers that serve the registry, as one of them has named them.
+    nodes: Vec<HostPort>,
 }
 
 impl RpcRegistry {
@@ -45,19 +63,12 @@ impl RpcRegistry {
             rpc,
             configured: servers,
             learnt: Mutex::default(),
+            learning: OnceLock::new(),
         }
     }
 
     /// Queries the servers in random order, a few at a time. The first answer decides.
     pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<Found> {
-        let mut servers = self.configured.clone();
-        fastrand::shuffle(&mut servers);
-        servers.extend(
-            self.learnt()
-                .iter()
-                .filter(|server| !self.configured.contains(server))
-                .cloned(),
-        );
         let query = |server: HostPort| async move {
             match self.ask_one(&server, wanted, deadline).await {
                 Ok(Some(found)) => Ok((found, server)),
@@ -65,9 +76,9 @@ impl RpcRegistry {
                 Err(error) => Err((Some(error), server)),
             }
         };
-        match staggered::first_answer(servers, FAN_OUT, PATIENCE, query).await {
+        match staggered::first_answer(self.servers(), FAN_OUT, PATIENCE, query).await {
             Ok((found, server)) => {
-                self.learn(&found.server, server);
+                self.learnt().answered = vec![server, address_of(&found.server)];
                 Ok(found)
             }
             Err(failures) => Err(no_answer(failures)),
@@ -84,17 +95,74 @@ impl RpcRegistry {
         timeout_at(deadline, answer).await.ok()?.ok()
     }
 
-    fn learnt(&self) -> Vec<HostPort> {
-        self.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Starts a task that asks for the servers of the registry at intervals, each time within a limit.
+    pub(super) fn keep_learning(self: &Arc<Self>, limit: Duration) {
+        let registry = Arc::downgrade(self);
+        let task = tokio::spawn(async move {
+            sleep(FIRST_LESSON).await;
+            while let Some(registry) = registry.upgrade() {
+                registry.learn_nodes(Instant::now() + limit).await;
+                drop(registry);
+                sleep(LESSONS).await;
+            }
+        });
+        let _ = self.learning.set(task.abort_handle());
     }
 
-    fn learn(&self, found: &ServerName, asked: HostPort) {
-        let found = HostPort {
-            host: found.host.clone(),
-            port: found.port,
+    /// Asks for the servers that serve the registry now, so that the client outlives the replacement of
+    /// all servers that it knows. Without an answer the former ones stay.
+    async fn learn_nodes(&self, deadline: Instant) {
+        let query = |server: HostPort| async move { self.nodes_of(&server, deadline).await };
+        let answer = staggered::first_answer(self.servers(), FAN_OUT, PATIENCE, query);
+        if let Ok(Ok(nodes)) = timeout_at(deadline, answer).await {
+            tracing::debug!(?nodes, "learnt the servers of the registry");
+            self.learnt().nodes = nodes;
+        }
+    }
+
+    /// Returns the servers that one of them names. Before 2.5 these are the masters.
+    async fn nodes_of(&self, server: &HostPort, deadline: Instant) -> Result<Vec<HostPort>, CallError> {
+        let request = pb::GetBootstrapNodesRequest {};
+        let call = self.call(server, "GetBootstrapNodes", &request, deadline);
+        let names = match self.rpc.call(call).await {
+            Ok((answer, _)) => {
+                let answer: pb::GetBootstrapNodesResponse = answer;
+                answer.server_name
+            }
+            Err(CallError::Remote(_)) => {
+                let request = pb::GetMastersRequest {};
+                let call = self.call(server, "GetMasters", &request, deadline);
+                let (answer, _): (pb::GetMastersResponse, _) = self.rpc.call(call).await?;
+                let masters = answer.master_servers.into_iter();
+                masters.map(|master| master.server_name).collect()
+            }
+            Err(error) => return Err(error),
         };
-        let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-        *learnt = vec![asked, found];
+        let nodes = names.iter().filter_map(|name| convert::server_name(name).ok());
+        let mut nodes: Vec<_> = nodes.map(|name| address_of(&name)).collect();
+        fastrand::shuffle(&mut nodes);
+        nodes.truncate(MAX_NODES);
+        match nodes.is_empty() {
+            true => Err(CallError::BadAnswer("it names no server".into())),
+            false => Ok(nodes),
+        }
+    }
+
+    /// Returns the servers to query, in this order: the configured ones, then those of earlier answers.
+    fn servers(&self) -> Vec<HostPort> {
+        let mut servers = self.configured.clone();
+        fastrand::shuffle(&mut servers);
+        let learnt = self.learnt();
+        for server in learnt.answered.iter().chain(&learnt.nodes) {
+            if !servers.contains(server) {
+                servers.push(server.clone());
+            }
+        }
+        servers
+    }
+
+    fn learnt(&self) -> MutexGuard<'_, Learnt> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask_one(
@@ -143,6 +211,21 @@ impl RpcRegistry {
             cells: Bytes::new(),
             priority: None,
             limit: AttemptLimit::new(deadline, true),
+        }
+    }
+}
+
+fn address_of(server: &ServerName) -> HostPort {
+    HostPort {
+        host: server.host.clone(),
+        port: server.port,
+    }
+}
+
+impl Drop for RpcRegistry {
+    fn drop(&mut self) {
+        if let Some(learning) = self.learning.get() {
+            learning.abort();
         }
     }
 }
@@ -275,21 +358,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn configured_servers_are_asked_before_those_that_were_learnt() {
         let (registry, dialled) = silent_registry();
-        for port in [8, 9] {
-            let found = ServerName {
-                host: "a".into(),
-                port,
-                start_code: 1,
-            };
-            registry.learn(&found, HostPort::parse("a:7", 1).unwrap());
-        }
+        let servers = |ports: &[u16]| {
+            let server = |port: &u16| HostPort::parse(&format!("a:{port}"), 1).unwrap();
+            ports.iter().map(server).collect::<Vec<_>>()
+        };
+        *registry.learnt() = Learnt {
+            answered: servers(&[7, 9]),
+            nodes: servers(&[2, 9, 8]),
+        };
         let deadline = Instant::now() + Duration::from_secs(8);
         registry
             .ask(Wanted::Meta { replicas: true }, deadline)
             .await
             .unwrap_err();
         let mut dialled = dialled.lock().unwrap().clone();
-        assert_eq!(dialled.split_off(4), [7, 9]);
+        assert_eq!(dialled.split_off(4), [7, 9, 8]);
         dialled.sort_unstable();
         assert_eq!(dialled, [1, 2, 3, 4]);
     }
