@@ -539,7 +539,11 @@ impl<K: FailureKind> fmt::Display for Message<'_, K> {
         f.write_str(&inner.what)?;
         let cause = match (&inner.remote, &inner.source) {
             (Some(remote), _) => remote.to_string(),
-            (None, Some(source)) => source.to_string(),
+            (None, Some(source)) => match inner.effect {
+                // The effect of the cause, such as that of a probe, is not the one of the operation.
+                Effect::None => source.to_string().replace(&format!("; {MAY_BE_APPLIED}"), ""),
+                Effect::Unknown => source.to_string(),
+            },
             (None, None) => String::new(),
         };
         if !cause.is_empty() {

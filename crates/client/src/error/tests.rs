@@ -49,6 +49,26 @@ fn unknown_outcome_is_told_once() {
 }
 
 #[test]
+fn effect_of_a_cause_is_omitted_if_nothing_was_applied() {
+    let lost = Error::new(ErrorKind::ConnectionLost, "the connection ended")
+        .with_effect(Effect::Unknown)
+        .with_hint("read it back");
+    let probe = Error::new(ErrorKind::DeadlineExceeded, "gave up")
+        .tell_no_effect()
+        .with_source(lost)
+        .with_effect(Effect::Unknown);
+    assert_eq!(
+        probe.clone().with_effect(Effect::None).to_string(),
+        "gave up: the connection ended; read it back; nothing was applied"
+    );
+    let outer = Error::new(ErrorKind::DeadlineExceeded, "not sent").with_source(probe);
+    assert_eq!(
+        outer.to_string(),
+        "not sent: gave up: the connection ended; read it back"
+    );
+}
+
+#[test]
 fn long_message_is_displayed_shortened_and_kept_whole() {
     let remote = RemoteException {
         class: "java.io.IOException".into(),
