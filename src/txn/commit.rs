@@ -131,7 +131,7 @@ impl Committer {
         mut earlier: Option<&mut Claimed>,
         deadline: Instant,
     ) -> Outcome {
-        let in_context = |error| in_context(self.table().name(), group, error);
+        let in_context = |error| in_context(self.table(), group, error);
         let claim = earlier.as_ref().map(|earlier| earlier.claim.clone());
         let prepared = match Prepared::new(self.table(), group, claim, deadline) {
             Ok(prepared) => prepared,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hbase_client::{BytesBinary, Cell, Partition, Row};
 
 use super::settle::Unsettled;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, at_partition};
 
 /// The outcome of a transaction.
 #[derive(Debug)]
@@ -139,9 +139,8 @@ impl Outcome {
 
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
-        Self::new(ErrorKind::ConditionNotMet, rejection.to_string())
-            .at_operation("transaction")
-            .at_row(&rejection.partition)
+        let error = Self::new(ErrorKind::ConditionNotMet, rejection.to_string());
+        at_partition(error.at_operation("transaction"), &rejection.partition)
     }
 }
 

@@ -1,13 +1,13 @@
 //! A group that is ready to send: checked, folded, and with the claim on its record. No I/O.
 
-use hbase_client::{BytesBinary, Durability, TableName};
+use hbase_client::{BytesBinary, Durability, Mutation, RemoteException, low_level::MutationParts};
 use tokio::time::Instant;
 
 use super::{
     digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, record::SeenRecord,
-    sequence::Sequence, settle::Claim,
+    sequence::Sequence, settle::Claim, terms::Terms,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at_partition};
 
 /// A group that is ready to send.
 pub(super) struct Prepared<'a> {
@@ -104,10 +104,98 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Adds the transaction's table and partition to an error.
-pub(super) fn in_context(table: &TableName, group: &Group, error: Error) -> Error {
-    error
-        .at_operation("transaction")
-        .at_table(table)
-        .at_row(&BytesBinary(group.partition.prefix()))
+/// Adds the transaction's table and partition to an error, and the increment that it is about.
+pub(super) fn in_context(table: &ProvenTable, group: &Group, error: Error) -> Error {
+    let error = name_counter(error, group, table.terms());
+    let error = error.at_operation("transaction").at_table(table.name());
+    at_partition(error, &group.partition)
+}
+
+/// Names the column of an increment that the server refused because the stored value has another
+/// length: `HRegion` throws the exception without row and column.
+fn name_counter(error: Error, group: &Group, terms: &Terms) -> Error {
+    let is_no_counter = |remote: &RemoteException| remote.message.contains("Field is not a long");
+    if !error.remote().is_some_and(is_no_counter) {
+        return error;
+    }
+    let increments: Vec<_> = group
+        .mutations
+        .iter()
+        .filter_map(|mutation| match mutation {
+            Mutation::Increment(increment) => Some(increment),
+            _ => None,
+        })
+        .collect();
+    // Versions, marks of deletions, locks and latches have counters of their own.
+    let deletes = |mutation: &Mutation| matches!(mutation, Mutation::Delete(_));
+    let only_of_caller =
+        !terms.partition_version && group.parts.is_empty() && !group.mutations.iter().any(deletes);
+    let counters = increments.iter().flat_map(|increment| increment.parts());
+    match (&increments[..], &counters.collect::<Vec<_>>()[..]) {
+        ([], _) => error,
+        ([increment], [counter]) if only_of_caller => error.with_hint(format!(
+            "store an i64 (8 bytes) in column {}:{} of row {} before it is incremented",
+            BytesBinary(&counter.family),
+            BytesBinary(&counter.qualifier),
+            BytesBinary(increment.row())
+        )),
+        _ => error.with_hint("a column that is incremented holds a value that is not an i64 (8 bytes)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_client::{Condition, Increment, Put};
+    use hbase_fake::{Call, FakeHBase};
+
+    use crate::PartitionedTable;
+
+    #[test]
+    fn error_names_the_partition_and_the_increment_of_no_counter() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("shop", &["f", "_txn"], 4);
+            let shop = PartitionedTable::open(&hbase.connect().await?, "shop").await?;
+            let five = Put::new("anna/bill").cell("f", "cents", 5);
+            shop.table().put(five).await?;
+            let add = |qualifier: &'static str| Increment::new("anna/bill").column("f", qualifier, 1);
+            let one = shop.transaction("anna").increment(add("cents"));
+            let error = one.commit().await.into_result().unwrap_err().to_string();
+            assert!(
+                error.starts_with("transaction, table shop, partition anna, server "),
+                "{error}"
+            );
+            let hint = "; store an i64 (8 bytes) in column f:cents of row anna/bill before it is incremented";
+            assert!(error.ends_with(hint), "{error}");
+            let two = shop
+                .transaction("anna")
+                .increment(add("cents").column("f", "n", 1));
+            let error = two.commit().await.into_result().unwrap_err().to_string();
+            let hint = "; a column that is incremented holds a value that is not an i64 (8 bytes)";
+            assert!(error.ends_with(hint), "{error}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn lost_answers_to_a_proof_leave_no_doubt_of_the_transaction() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_partitioned_table("shop", &["f", "_txn"], 4);
+            let shop = PartitionedTable::open(&hbase.connect().await?, "shop").await?;
+            hbase.fault(Call::MutateRows.on("shop").lose_answer());
+            let conditional = shop
+                .transaction("anna")
+                .put(Put::new("anna/bill").cell("f", "cents", 5i64))
+                .condition(Condition::absent("anna/bill", "f", "cents"));
+            let outcome = conditional.commit().await;
+            assert!(outcome.is_not_applied(), "{outcome}");
+            let error = outcome.into_result().unwrap_err().to_string();
+            assert!(
+                error.starts_with("proving conditions, table shop, partition anna"),
+                "{error}"
+            );
+            assert!(!error.contains("may have been applied"), "{error}");
+            assert!(error.contains("; nothing was applied"), "{error}");
+            Ok(())
+        });
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Effect, Environment as _, Get, Partition, Put, Row,
+    Effect, Environment as _, Get, Partition, Put, Row,
     low_level::{
         ActionAnswer, CallKind, MultiCall, MutationParts, RegionAction, TableCalls, condition,
         timestamp_after,
@@ -27,7 +27,7 @@ use super::{
     settlements::Position,
 };
 use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result},
+    error::{ClientErrorKind, Error, ErrorKind, Result, at_partition},
     observe, random,
 };
 
@@ -483,10 +483,10 @@ impl Claim {
     }
 
     fn in_context(&self, error: Error) -> Error {
-        error
+        let error = error
             .at_operation(format!("settling transaction {}", self.id))
-            .at_table(self.table.name())
-            .at_row(&BytesBinary(self.partition.prefix()))
+            .at_table(self.table.name());
+        at_partition(error, &self.partition)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{slice, vec};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor,
+    Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor,
     low_level::{AtOnce, ScanParts, TableCalls},
 };
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use super::{
     region_guard::WholePartition, reserved_rows::TRIALS, terms::Terms,
 };
 use crate::{
-    error::{ClientErrorKind, Error, Result},
+    error::{ClientErrorKind, Error, Result, at_partition},
     table_descriptor::TableDescriptorExt,
 };
 
@@ -212,10 +212,8 @@ pub(super) async fn read(
     deadline: Instant,
 ) -> Result<Snapshot> {
     let in_context = |error: Error| {
-        error
-            .at_operation(OPERATION)
-            .at_table(table.name())
-            .at_row(&BytesBinary(partition.prefix()))
+        let error = error.at_operation(OPERATION).at_table(table.name());
+        at_partition(error, &partition)
     };
     options
         .check_range(&partition, table.terms())
@@ -229,7 +227,7 @@ pub(super) async fn read(
         };
         let read = table.table().scan_at_once(&scan, how).await;
         let read = read.map_err(|error| in_context(error.into()))?;
-        let too_large = || too_large(&partition, &counted(options.max_bytes, "byte"), "max_bytes");
+        let too_large = || too_large(&counted(options.max_bytes, "byte"), "max_bytes");
         read.ok_or_else(too_large).map_err(in_context)
     };
     // The row of the version is outside the range, so it is read first. If the version is unchanged
@@ -258,7 +256,7 @@ pub(super) async fn read(
     rows.retain(|row| !trials.iter().flatten().any(|trial| trial == row.key()));
     if rows.len() > options.max_rows {
         let limit = counted(options.max_rows, "row");
-        return Err(in_context(too_large(&partition, &limit, "max_rows")));
+        return Err(in_context(too_large(&limit, "max_rows")));
     }
     Ok(Snapshot {
         partition,
@@ -310,10 +308,10 @@ fn take_version(partition: &Partition, rows: &mut Vec<Row>) -> Option<Cell> {
     Some(version)
 }
 
-fn too_large(partition: &Partition, limit: &str, option: &str) -> Error {
+fn too_large(limit: &str, option: &str) -> Error {
     Error::new(
         ClientErrorKind::LimitExceeded,
-        format!("partition {partition} has more than {limit}, the most that is read at once"),
+        format!("the partition has more than {limit}, the most that is read at once"),
     )
     .with_hint(format!("raise {option}, or read a range of its rows"))
 }

@@ -12,7 +12,7 @@ mod view;
 use std::time::Duration;
 
 use hbase_client::{
-    BytesBinary, Partition,
+    Partition,
     low_level::{Pauses, TableCalls},
 };
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use super::{
     settle::{Claim, Ended, settled_elsewhere},
     snapshot::{self, Snapshot},
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, at_partition};
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,10 +190,10 @@ impl<'a> Update<'a> {
     }
 
     fn in_context(&self, error: Error) -> Error {
-        error
+        let error = error
             .at_operation(OPERATION)
-            .at_table(self.committer.table().name())
-            .at_row(&BytesBinary(self.partition.prefix()))
+            .at_table(self.committer.table().name());
+        at_partition(error, &self.partition)
     }
 }
 

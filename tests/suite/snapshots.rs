@@ -174,7 +174,7 @@ async fn a_snapshot_beyond_its_bounds_is_refused_not_cut_short(
     }
     let error = table.snapshot_with("bnd", options).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
-    says(&error, &["snapshot, table", "row bnd", what, hint]);
+    says(&error, &["snapshot, table", "partition bnd", what, hint]);
     let enough = SnapshotOptions::new().max_rows(20).max_bytes(20 * 1_009);
     assert_eq!(table.snapshot_with("bnd", enough).await.unwrap().len(), 20);
 }
@@ -234,5 +234,5 @@ async fn failed_snapshot_ends_within_its_deadline_with_a_reason() {
     connect().await.admin().disable_table(&owned.name).await.unwrap();
     let error = within(limit, table.snapshot("xxx")).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableDisabled);
-    says(&error, &["snapshot, table", "row xxx"]);
+    says(&error, &["snapshot, table", "partition xxx"]);
 }

@@ -226,7 +226,7 @@ async fn operations_that_need_the_endpoint_are_refused(#[case] fill: Fill, #[cas
         .await;
     assert_eq!(outcome.name(), "invalid", "{outcome}");
     assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::InvalidInput);
-    says(&outcome, &[reason, "row ref"]);
+    says(&outcome, &[reason, "partition ref"]);
     assert_eq!((spy.multi_calls(), spy.endpoint_calls()), (0, 0));
 }
 

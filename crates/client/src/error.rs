@@ -229,6 +229,7 @@ struct Inner<K> {
 pub(crate) struct Context {
     pub(crate) operation: Option<Cow<'static, str>>,
     pub(crate) table: Option<String>,
+    pub(crate) partition: Option<String>,
     pub(crate) row: Option<String>,
     pub(crate) server: Option<String>,
     pub(crate) stage: Option<Cow<'static, str>>,
@@ -431,6 +432,22 @@ impl<K: FailureKind> Failure<K> {
         self
     }
 
+    /// Adds the prefix of the partition. It replaces the first key of the partition as the row, by
+    /// which a call is located. Keeps any other row that is already set, and adds no partition then.
+    #[must_use]
+    pub fn at_partition(mut self, prefix: &impl fmt::Display, first_key: &impl fmt::Display) -> Self {
+        let context = &mut self.0.context;
+        if context
+            .row
+            .as_ref()
+            .is_none_or(|row| *row == first_key.to_string())
+        {
+            context.row = None;
+            context.partition.get_or_insert_with(|| prefix.to_string());
+        }
+        self
+    }
+
     /// Replaces the row.
     #[must_use]
     pub(crate) fn of_row(mut self, row: &impl fmt::Display) -> Self {
@@ -504,6 +521,7 @@ impl<K: FailureKind> fmt::Display for Message<'_, K> {
         let Context {
             operation,
             table,
+            partition,
             row,
             server,
             stage,
@@ -520,6 +538,9 @@ impl<K: FailureKind> fmt::Display for Message<'_, K> {
         }
         if let Some(table) = table {
             part(f, "table ", table)?;
+        }
+        if let Some(partition) = partition {
+            part(f, "partition ", partition)?;
         }
         if let Some(row) = row {
             part(f, "row ", row)?;

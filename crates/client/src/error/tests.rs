@@ -88,6 +88,18 @@ fn an_outer_layer_never_overwrites_what_an_inner_one_knew() {
 }
 
 #[test]
+fn partition_replaces_its_first_key_and_no_other_row() {
+    let error = |row: &str| {
+        let error = Error::invalid("bad").at_operation("transaction").at_row(&row);
+        error.at_partition(&"anna", &"anna/").to_string()
+    };
+    assert_eq!(error("anna/"), "transaction, partition anna: bad");
+    assert_eq!(error("anna/1"), "transaction, row anna/1: bad");
+    let error = Error::invalid("bad").at_partition(&"anna", &"anna/");
+    assert_eq!(error.to_string(), "partition anna: bad");
+}
+
+#[test]
 fn an_unknown_outcome_is_never_retryable() {
     let error = Error::new(ErrorKind::ConnectionLost, "gone").with_retryable(true);
     assert!(error.is_retryable());
