@@ -111,7 +111,10 @@ impl Entry {
     fn unused(&self) -> Option<String> {
         let happened = self.progress.happened.get();
         let wanted = self.fault.times.unwrap_or(1);
-        (happened < wanted && !self.progress.released.get())
-            .then(|| format!("{}: happened {happened} of {wanted} times", self.fault))
+        let how_often = match happened {
+            0 => "never happened".to_owned(),
+            _ => format!("happened {happened} of {wanted} times"),
+        };
+        (happened < wanted && !self.progress.released.get()).then(|| format!("{}: {how_often}", self.fault))
     }
 }
