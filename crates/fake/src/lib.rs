@@ -19,7 +19,7 @@ pub mod sim;
 #[cfg(feature = "client")]
 pub use self::hbase::{FakeConnector, FakeEnvironment};
 pub use self::{
-    hbase::{FakeHBase, FakeHBaseBuilder, FakeServer},
+    hbase::{FakeHBase, FakeHBaseBuilder, FakeServer, Partitions},
     network::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall},
     region::{Release, UnknownRelease},
 };

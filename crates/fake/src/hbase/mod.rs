@@ -2,6 +2,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod partitions;
 mod run;
 mod server;
 mod tables;
@@ -16,7 +17,7 @@ use std::{
 
 #[cfg(feature = "client")]
 pub use self::client::{FakeConnector, FakeEnvironment};
-pub use self::server::FakeServer;
+pub use self::{partitions::Partitions, server::FakeServer};
 use crate::{
     cluster::{Settings, World},
     network::{Fault, FaultHandle, Latency, Network, RandomDraws, RandomFaults, tcp},

@@ -5,13 +5,11 @@ use std::{fmt::Write, time::Duration};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use super::FakeHBase;
+use super::{FakeHBase, Partitions};
 use crate::{cluster::World, exception::Result};
 
 /// How long the cluster may take to settle.
 const SETTLING: Duration = Duration::from_secs(600);
-
-const PREFIX_POLICY: &str = "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy";
 
 /// The methods that name a table panic if it does not exist, and those that name a row panic if its
 /// region is not open.
@@ -27,28 +25,34 @@ impl FakeHBase {
         self.create_table_with(table, families, &[], split_keys);
     }
 
-    /// Creates a table for transactions, with partitions that are the first so many bytes of a row
-    /// key. Add the family `_txn` for transactions with a record, and `_lock` for locks in
+    /// Creates a table for transactions, with partitions by the length of a prefix, a delimiter, or a
+    /// rule of the client. Add the family `_txn` for transactions with an id, and `_lock` for locks in
     /// partitions.
     ///
     /// It is a table of [`create_table`](Self::create_table) with HBase's split restriction
-    /// `KeyPrefix`, and the split policy for servers without it.
+    /// `KeyPrefix` or `DelimitedKeyPrefix`, and the split policy for servers without it.
     ///
     /// # Panics
     ///
     /// Panics if the table exists.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+    /// hbase.create_partitioned_table("accounts", &["f", "_txn"], "/");
+    /// # Ok(()) });
+    /// ```
     #[track_caller]
-    pub fn create_partitioned_table(&self, table: &str, families: &[&str], prefix_length: usize) {
-        let length = prefix_length.to_string();
-        let attributes = [
-            ("hbase.regionserver.region.split_restriction.type", "KeyPrefix"),
-            (
-                "hbase.regionserver.region.split_restriction.prefix_length",
-                &length,
-            ),
-            ("SPLIT_POLICY", PREFIX_POLICY),
-            ("KeyPrefixRegionSplitPolicy.prefix_length", &length),
-        ];
+    pub fn create_partitioned_table(
+        &self,
+        table: &str,
+        families: &[&str],
+        partitions: impl Into<Partitions>,
+    ) {
+        let attributes = partitions.into().attributes();
+        let attributes = attributes.each_ref().map(|(name, value)| (*name, value.as_str()));
         self.create_table_with(table, families, &attributes, &[]);
     }
 
