@@ -46,7 +46,6 @@ pub struct Unsettled {
 
 /// The final outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Settled {
     /// It was applied.
     Committed,

@@ -309,7 +309,6 @@ impl Task<'_> {
             match table.settle(self.partition.clone(), id).await {
                 Ok(Settled::Committed) => return Known::Committed,
                 Ok(Settled::NotApplied) => return Known::Settled,
-                Ok(other) => panic!("{other:?}"),
                 Err(error) => {
                     let is_late = Instant::now() > deadline || !error.is_outcome_unknown();
                     assert!(!is_late, "{} can't be settled: {error}", self.name);

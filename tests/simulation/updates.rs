@@ -223,7 +223,6 @@ async fn settle(table: &PartitionedTable, work: &Work, id: &TransactionId) -> Fa
         match table.settle(work.partition.clone(), id).await {
             Ok(Settled::Committed) => return Fate::Committed,
             Ok(Settled::NotApplied) => return Fate::NotApplied,
-            Ok(other) => panic!("{other:?}"),
             Err(error) => {
                 assert!(
                     error.is_outcome_unknown(),

@@ -306,7 +306,6 @@ async fn settle(shared: Arc<Shared>, (work, unsettled, began): Open, by_another:
         let told = match settled {
             Ok(Settled::Committed) => Told::SettledCommitted,
             Ok(Settled::NotApplied) => Told::SettledNotApplied,
-            Ok(other) => panic!("{other:?}"),
             Err(error) => {
                 assert!(error.is_outcome_unknown(), "{error}");
                 sleep(Duration::from_millis(50)).await;

@@ -344,7 +344,6 @@ async fn settle(shared: &Shared, table: &PartitionedTable, work: &Work, id: &Tra
         match table.settle(work.partition.clone(), id).await {
             Ok(Settled::Committed) => return Fate::Committed,
             Ok(Settled::NotApplied) => return Fate::NotApplied,
-            Ok(other) => panic!("{other:?}"),
             Err(error) => {
                 let in_time = error.is_outcome_unknown() && Instant::now() < deadline;
                 assert!(in_time, "{} can't be settled: {error}", work.name);

@@ -57,7 +57,6 @@ impl Outcome {
             match table.settle(self.prefix.clone(), &id).await? {
                 Settled::Committed => Some("committed"),
                 Settled::NotApplied => Some("aborted"),
-                _ => None,
             }
         } else {
             match table.outcome(self.prefix.clone(), &id).await? {
