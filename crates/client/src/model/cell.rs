@@ -172,14 +172,17 @@ impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} {}:{} @{} {:?} {:?}",
+            "{} {}:{} @{}",
             BytesBinary(&self.row),
             BytesBinary(&self.family),
             BytesBinary(&self.qualifier),
             self.timestamp,
-            self.kind,
-            BytesBinary(&self.value),
         )?;
+        // Only a raw scan returns other kinds.
+        if self.kind != CellKind::Put {
+            write!(f, " {:?}", self.kind)?;
+        }
+        write!(f, " {:?}", BytesBinary(&self.value))?;
         match self.expiry {
             Some(at) => write!(f, " until {at}"),
             None => Ok(()),
