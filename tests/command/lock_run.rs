@@ -153,12 +153,12 @@ fn a_command_that_a_signal_ended_is_told_as_shells_tell_it() {
 }
 
 #[rstest]
-#[case("no-such-command", "No such file or directory")]
-#[case("/", "Permission denied")]
-#[case("", "No such file or directory")]
-fn a_command_that_can_t_be_run_leaves_no_lock(#[case] program: &str, #[case] why: &str) {
+#[case("no-such-command", 127, "No such file or directory")]
+#[case("/", 126, "Permission denied")]
+#[case("", 127, "No such file or directory")]
+fn a_command_that_can_t_be_run_leaves_no_lock(#[case] program: &str, #[case] status: i32, #[case] why: &str) {
     let table = lock_table("unrunnable");
-    lock(&table, "run", "a", &["--", program]).refused(1, &["running", "DC#fra#svc#a", why]);
+    lock(&table, "run", "a", &["--", program]).refused(status, &["running", "DC#fra#svc#a", why]);
     assert_eq!(show(&table, "a")["state"], "free");
 }
 

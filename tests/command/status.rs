@@ -5,9 +5,12 @@ use std::{collections::BTreeSet, env, fs, path::Path};
 use hbase_txn::FamilyDescriptor;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{
-    Answer, TestTable, answer, command, run, run_alone, run_with_input, start, stdout_and_reader,
-    until_caught, uri,
+use crate::{
+    harness::{
+        Answer, TestTable, answer, command, run, run_alone, run_with_input, start, stdout_and_reader,
+        until_caught, uri,
+    },
+    locks::{lock, lock_table},
 };
 
 #[test]
@@ -148,6 +151,7 @@ fn documented() -> BTreeSet<i32> {
 #[test]
 fn exit_statuses_are_as_documented() {
     let table = TestTable::new("statuses");
+    let locks = lock_table("statuses_locks");
     let t = table.0.as_str();
     let create = |rule: &[&str]| run(&[&["table", "create", t, "--family", "f"], rule].concat());
     let record = run(&["txn", "outcome", t, "xxx", "no-such-id"]);
@@ -165,6 +169,8 @@ fn exit_statuses_are_as_documented() {
         (3, create(&["--prefix-length", "3"])),
         (3, rejected),
         (4, record),
+        (126, lock(&locks, "run", "a", &["--", "/"])),
+        (127, lock(&locks, "run", "a", &["--", "no-such-command"])),
         (130, {
             let pid = Pid::from_child(&interrupted);
             until_caught(pid, Signal::INT);

@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     Cut,
     /// A signal stopped the command. The status of a program that SIGINT ends.
     Interrupted,
-    /// The exit status of a command that ran under a lock.
+    /// The exit status of a command that ran under a lock, or could not be started.
     Of(u8),
 }
 
@@ -71,6 +71,8 @@ pub(crate) enum Failure {
     Local(hbase_local::Error),
     /// A refusal by the command itself.
     Refused(String),
+    /// A program could not be started. The exit status says why.
+    NotRun(String, u8),
     /// Input that clap does not check: environment variables, options that depend on each other.
     Unparsable(String),
     /// Input or output of the command itself.
@@ -96,6 +98,7 @@ impl Failure {
             Self::NotMet(_) => Exit::NotMet,
             Self::Unparsable(_) => Exit::Unparsable,
             Self::Interrupted => Exit::Interrupted,
+            Self::NotRun(_, status) => Exit::Of(*status),
             _ => Exit::Failed,
         }
     }
@@ -128,7 +131,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Library(error) | Self::NotMet(error) => error.fmt(f),
             Self::Local(error) => error.fmt(f),
-            Self::Refused(why) | Self::Unparsable(why) => f.write_str(why),
+            Self::Refused(why) | Self::Unparsable(why) | Self::NotRun(why, _) => f.write_str(why),
             Self::Io(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),
         }

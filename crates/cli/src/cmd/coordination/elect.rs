@@ -88,7 +88,7 @@ const RUN: &str = r#"Example: hbase-txn elect run locks scheduler --farm fra --c
 
 If the leadership is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. If renewals fail, they have ended before the lease expires, provided that the lease is 18s or longer and clocks agree to a second. Let the receivers of CMD's changes refuse lower terms all the same.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 another process led until --wait was over, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the leadership was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 another process led until --wait was over, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the leadership was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn elect release locks scheduler --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
 

@@ -73,7 +73,7 @@ const RUN: &str = r#"Example: hbase-txn rwlock write locks schema --farm fra --c
 
 The command is run as by `lock run`: HBASE_TXN_LOCK has the lock's key, HBASE_TXN_FENCING its number. If the lock is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. A writer that waits keeps new readers out.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the lock was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn rwlock release locks schema --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
 

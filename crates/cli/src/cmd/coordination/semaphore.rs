@@ -177,7 +177,7 @@ const RUN: &str = r#"Example: hbase-txn semaphore run locks exports --farm fra -
 
 If the permits are lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 they were lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not available, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 they were lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn semaphore release locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
 

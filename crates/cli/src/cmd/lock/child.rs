@@ -245,6 +245,16 @@ pub(super) fn status(status: ExitStatus) -> u8 {
     u8::try_from(status).unwrap_or(u8::MAX)
 }
 
+/// Returns the exit status of a command that could not be started, as shells and `env` report it.
+pub(super) fn status_of_failed_start(error: &io::Error) -> u8 {
+    match error.kind() {
+        io::ErrorKind::NotFound => 127,
+        // The process could not be created.
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => 1,
+        _ => 126,
+    }
+}
+
 /// Whether this process's group is in the foreground of a terminal.
 fn in_front_of_a_terminal() -> bool {
     File::open("/dev/tty")

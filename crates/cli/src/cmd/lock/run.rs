@@ -58,7 +58,7 @@ If the lock is lost while CMD runs, CMD and the processes that it started get TE
 
 On a terminal CMD stays in this command's process group, where keys such as Ctrl-C and Ctrl-Z reach it; elsewhere it has a group of its own. While this command is stopped, the lock is not renewed. If this command is killed by KILL, CMD goes on without it, and the lock ends with its lease.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the lock was lost while CMD ran, or the answer to the request was lost and CMD was not run. If CMD itself exits with 3 or 4, choose other statuses by --conflict-exit-code and --lost-exit-code."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the lock was lost while CMD ran, or the answer to the request was lost and CMD was not run. If CMD itself exits with 3 or 4, choose other statuses by --conflict-exit-code and --lost-exit-code."#;
 
 impl Run {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
@@ -112,10 +112,11 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
         Ok(running) => running,
         Err(error) => {
             release(guard, &context, signals).await;
-            return Err(Failure::Refused(format!(
+            let why = format!(
                 "{context}: {}; check the program's name and permissions",
                 output::plain(&error)
-            )));
+            );
+            return Err(Failure::NotRun(why, child::status_of_failed_start(&error)));
         }
     };
     let status = loop {
