@@ -45,7 +45,7 @@ enum Action {
 /// command runs as with `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING the
 /// term, which is higher than that of every earlier leader.
 #[derive(Debug, Args)]
-#[command(after_help = RUN)]
+#[command(after_help = RUN, mut_arg("wait", |wait| wait.help(WAIT)))]
 struct Run {
     #[command(flatten)]
     request: Request,
@@ -83,6 +83,8 @@ struct Watch {
     #[command(flatten)]
     watched: Watched,
 }
+
+const WAIT: &str = "Maximum time to wait for other leaders, not counting the creation of the table; 0s: one attempt [default: 720h]";
 
 const RUN: &str = r#"Example: hbase-txn elect run locks scheduler --farm fra --client billing --ttl 18s -- ./scheduler
 

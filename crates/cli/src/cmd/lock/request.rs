@@ -36,8 +36,8 @@ pub(in crate::cmd) struct Asked {
     /// Lease: 100ms to 720h, at most the TTL of the table's family
     #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
     ttl: Ranged<Duration>,
-    /// Longest wait for other holders, from when the table exists; 0s: one attempt [default: 0s,
-    /// for elections 720h]
+    /// Maximum time to wait for other holders, not counting the creation of the table; 0s: one
+    /// attempt [default: 0s]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     wait: Option<Ranged<Duration>>,
     /// Name of the holder, for `show` and errors [default: user@host:pid, or "user@host (detached)"
@@ -132,9 +132,11 @@ impl Asked {
             let obstacles = waiting::obstacles(&locks, named)?;
             let asked = waiting::shown(obstacles, ask(locks, terms)).await;
             asked.map_err(|error| match error.kind() {
-                ErrorKind::LockUnavailable => Failure::Library(
-                    error.with_hint(format!("to see its holders, run {}", named.command("show", ""))),
-                ),
+                ErrorKind::LockUnavailable => Failure::Library(error.with_hint(format!(
+                    "to see its {}, run {}",
+                    named.kind.holders(),
+                    named.command("show", "")
+                ))),
                 ErrorKind::SemaphoreAbsent => absent(named, error),
                 _ => error.into(),
             })

@@ -42,7 +42,8 @@ pub(in crate::cmd) struct Command {
     /// Exit status if what is requested is not available and CMD was not run, instead of 3
     #[arg(long, value_name = "N")]
     conflict_exit_code: Option<u8>,
-    /// Exit status if it was lost while CMD ran, or the answer to the request was, instead of 4
+    /// Exit status if the lock was lost while CMD ran, or the answer to the request was lost, instead
+    /// of 4
     #[arg(long, value_name = "N")]
     lost_exit_code: Option<u8>,
     /// Command and its arguments, after --

@@ -33,14 +33,13 @@ pub(in crate::cmd) struct Which {
 /// The processes that a lock excludes.
 #[derive(Debug, Args)]
 pub(in crate::cmd) struct Scope {
-    /// Processes to exclude: dc, those of the client in one farm; xdc, those in all farms [default:
-    /// dc]
+    /// Scope: dc, the processes of the client in one farm; xdc, those in all farms [default: dc]
     #[arg(long, value_name = "dc|xdc", requires = "client")]
     level: Option<Level>,
-    /// Farm (data centre), for level dc
+    /// Farm (data centre) of the client, for level dc
     #[arg(long, value_name = "F", value_parser = values::text, requires = "client")]
     farm: Option<String>,
-    /// Client: a service, not a process
+    /// Client: the service whose processes share the name, not one process
     #[arg(long, value_name = "C", value_parser = values::text)]
     client: Option<String>,
 }
@@ -72,6 +71,15 @@ impl Kind {
         match self {
             Self::Election => "elect",
             kind => kind.word(),
+        }
+    }
+
+    /// Returns what its holders are called.
+    pub(in crate::cmd) fn holders(self) -> &'static str {
+        match self {
+            Self::Lock => "holder",
+            Self::Election => "leader",
+            Self::Semaphore | Self::RwLock => "holders",
         }
     }
 
