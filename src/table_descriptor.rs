@@ -22,6 +22,27 @@ const MIN_REPLAY_WINDOW: u32 = 300;
 const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 
 /// The families and attributes of a [`TableDescriptor`] that this crate needs.
+///
+/// # Example
+///
+/// A table for transactions, as `hbase-txn table create orders --family f --prefix-length 3` creates it:
+///
+/// ```
+/// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt};
+///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # let connection = hbase.connect().await?;
+/// let orders = TableDescriptor::new("orders")?
+///     .with_family(FamilyDescriptor::new("f"))
+///     .with_partition_rule(&PartitionRule::prefix_length(3)?)
+///     .with_multi_row_mutation_endpoint()
+///     .with_record_family();
+/// connection.admin().create_table(&orders, &[]).await?;
+/// # let orders = hbase_txn::PartitionedTable::open(&connection, "orders").await?;
+/// # let put = hbase_txn::Put::new("xxxabc").cell("f", "q", "1");
+/// # assert!(orders.transaction("xxx").put(put).id("request-4711").commit().await.is_committed());
+/// # Ok(()) });
+/// ```
 pub trait TableDescriptorExt: Sized {
     /// The family reserved for the records of transactions.
     const RECORD_FAMILY: &'static str = "_txn";

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 ///
 /// # Example
 ///
-/// A table for transactions, as `hbase-txn table create` makes it:
+/// A table whose rows with one prefix of three bytes stay in one region, with the endpoint that changes
+/// them together. Transactions with an id need one more family, which `with_record_family` of
+/// `hbase_txn::TableDescriptorExt` adds.
 ///
 /// ```
 /// use hbase_client::{FamilyDescriptor, PartitionRule, TableDescriptor};
