@@ -18,6 +18,7 @@ mod coordination {
 }
 mod fake {
     mod first_test;
+    mod lost_answer;
     mod simulation;
     mod transaction;
 }
