@@ -52,9 +52,11 @@ mod skew {
     mod example;
 }
 mod transactions {
+    mod label;
     mod own_error;
     mod place_order;
     mod release_lock;
+    mod settle;
     mod timeout;
     mod update;
     mod values;

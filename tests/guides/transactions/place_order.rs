@@ -1,4 +1,4 @@
-use hbase_txn::{Condition, Increment, Outcome, PartitionedTable, Put};
+use hbase_txn::{Condition, Increment, Outcome, PartitionedTable, Put, Settled};
 
 async fn place_order(orders: &PartitionedTable) -> hbase_txn::Result<()> {
     let outcome = orders
@@ -16,8 +16,12 @@ async fn place_order(orders: &PartitionedTable) -> hbase_txn::Result<()> {
     match outcome {
         Outcome::Committed(done) => println!("{} rows, replayed: {}", done.rows, done.replayed),
         Outcome::Rejected(rejection) => println!("{rejection}"),
-        Outcome::Unknown(unsettled) => println!("{:?}", unsettled.settle().await?),
-        other => println!("{other}"),
+        Outcome::Unknown(unsettled) => match unsettled.settle().await? {
+            Settled::Committed => println!("ordered, although the answer was lost"),
+            Settled::NotApplied => println!("not ordered, and no request in flight can change that"),
+        },
+        // An error: invalid or aborted, and nothing was applied.
+        failed => _ = failed.into_result()?,
     }
     Ok(())
 }
