@@ -20,6 +20,7 @@
 //! | exclude other tasks of this process | [`hbase_keyed_lock`] |
 //! | replace how the client connects to servers | [`Connector`] |
 //! | replace clocks and random numbers, in tests | [`Environment`] |
+//! | test without an HBase, with faults and virtual time | the crate `hbase-fake` |
 //!
 //! # Guarantees
 //!

@@ -1,4 +1,4 @@
-use hbase_txn::{Condition, Connection, Delete, Increment, Outcome, PartitionedTable, Put, Result};
+use hbase_txn::{Condition, Connection, Delete, Increment, Outcome, PartitionedTable, Put, Result, Settled};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -30,8 +30,12 @@ async fn place_order(connection: &Connection) -> Result<()> {
     match outcome {
         Outcome::Committed(done) => println!("ordered, replayed: {}", done.replayed),
         Outcome::Rejected(rejection) => println!("{rejection}"),
-        Outcome::Unknown(unsettled) => println!("{:?}", unsettled.settle().await?),
-        other => println!("{other}"),
+        Outcome::Unknown(unsettled) => match unsettled.settle().await? {
+            Settled::Committed => println!("ordered, although the answer was lost"),
+            Settled::NotApplied => println!("not ordered, and no request in flight can change that"),
+        },
+        // An error: invalid or aborted, and nothing was applied.
+        failed => _ = failed.into_result()?,
     }
 
     // The partition as it is at one moment.
