@@ -14,13 +14,13 @@
 //! one may apply some, and then answer the exception to all of them. If the exception is final, each
 //! is sent again in a call of its own, because another one may be the cause.
 //!
-//! No call has two mutations of one row: they would have the same timestamp, with which a delete
-//! hides a put.
+//! Puts of different cells of one row may share a call, other mutations of one row may not: see
+//! [`RowOfAction`].
 
 mod call;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     future::poll_fn,
     io, mem,
     pin::pin,
@@ -57,6 +57,7 @@ use crate::{
         multi::{EncodedGetRequest, EncodedMutateRequest},
         mutation::MutationMessage,
         pb,
+        same_row::{PutCell, RowOfAction, cells_of_put},
     },
 };
 
@@ -123,6 +124,11 @@ impl Operation {
             is_alone: mutation.has_visibility(),
             nonce_group: Some(group),
         }
+    }
+
+    /// Returns the cells of a put.
+    fn cells_of_put(&self) -> Option<Vec<PutCell>> {
+        cells_of_put(self.message.clone())
     }
 
     /// Returns what may share a call with it, as a word for metrics.
@@ -544,7 +550,7 @@ impl Queue {
         let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
         let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
         let mut taken = Vec::with_capacity(self.waiting.len().min(MOST_OPERATIONS));
-        let mut rows: BTreeSet<Bytes> = BTreeSet::new();
+        let mut rows = Rows::default();
         let mut bytes = 0;
         for mut waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.message.len();
@@ -553,19 +559,52 @@ impl Queue {
                 taken.len() < MOST_OPERATIONS
                     && bytes + len <= MOST_BYTES
                     && (!of_one_region || is_beside(&waiting))
-                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row))
                     && waiting.runtime.id() == first.runtime.id()
+                    && rows.admit(&waiting, &taken)
             });
             if !fits {
                 self.waiting.push_back(waiting);
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
-                rows.extend(waiting.mutated_row().cloned());
+                rows.add(&waiting, taken.len());
                 bytes += len;
                 waiting.in_queue = None;
                 taken.push(waiting);
             }
         }
         taken
+    }
+}
+
+/// The mutated rows of a call.
+#[derive(Default)]
+struct Rows(BTreeMap<Bytes, Mutated>);
+
+struct Mutated {
+    /// The index of the row's first mutation in the call.
+    first: usize,
+    /// All its mutations, if another one has come.
+    all: Option<RowOfAction>,
+}
+
+impl Rows {
+    /// Returns whether an operation may go with those of its row that are taken.
+    fn admit(&mut self, waiting: &Waiting, taken: &[Waiting]) -> bool {
+        let row = waiting.mutated_row().and_then(|row| self.0.get_mut(row));
+        row.is_none_or(|Mutated { first, all }| {
+            let all = all.get_or_insert_with(|| RowOfAction::new(taken[*first].operation.cells_of_put()));
+            !all.is_closed() && all.join(waiting.operation.cells_of_put())
+        })
+    }
+
+    /// Adds an operation that is taken.
+    fn add(&mut self, waiting: &Waiting, index: usize) {
+        if let Some(row) = waiting.mutated_row() {
+            let first = || Mutated {
+                first: index,
+                all: None,
+            };
+            self.0.entry(row.clone()).or_insert_with(first);
+        }
     }
 }
 

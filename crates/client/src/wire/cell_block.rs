@@ -7,6 +7,8 @@
 //! uint16 tags, tags: only with KeyValueCodecWithTags, and not when the cell has none
 //! ```
 
+use std::iter;
+
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::model::{Cell, CellKind};
@@ -219,6 +221,37 @@ pub(crate) fn encode_cell(block: &mut Vec<u8>, cell: &CellRef<'_>) -> Result<(),
     block.put_u8(cell.kind.code());
     block.put_slice(cell.value);
     Ok(())
+}
+
+/// `HConstants.LATEST_TIMESTAMP`: the server replaces it by its own time.
+pub(crate) const LATEST: u64 = i64::MAX as u64;
+
+/// A cell of a block that was encoded here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EncodedCell<'a> {
+    pub(crate) family: &'a [u8],
+    pub(crate) qualifier: &'a [u8],
+    pub(crate) timestamp: u64,
+}
+
+/// Returns the cells of a block that was encoded here.
+pub(crate) fn encoded_cells(mut block: &[u8]) -> impl Iterator<Item = EncodedCell<'_>> {
+    iter::from_fn(move || {
+        let (_, len) = (block.try_get_u32().ok()?, block.try_get_u32().ok()? as usize);
+        let value = block.try_get_u32().ok()? as usize;
+        let (mut key, rest) = block.split_at_checked(len)?;
+        block = rest.get(value..)?;
+        let row = usize::from(key.try_get_u16().ok()?);
+        key = key.get(row..)?;
+        let family = usize::from(key.try_get_u8().ok()?);
+        let (family, key) = key.split_at_checked(family)?;
+        let (qualifier, behind) = key.split_at_checked(key.len().checked_sub(9)?)?;
+        Some(EncodedCell {
+            family,
+            qualifier,
+            timestamp: u64::from_be_bytes(*behind.first_chunk()?),
+        })
+    })
 }
 
 /// Replaces a timestamp of the cells of a block that was encoded here.

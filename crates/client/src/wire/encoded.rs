@@ -9,15 +9,13 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{
-    cell_block::{CellBlockError, CellRef, encode_cell, stamp_cells},
+    cell_block::{CellBlockError, CellRef, LATEST, encode_cell, encoded_cells, stamp_cells},
     multi::EncodedRegionAction,
     mutation::MutationMessage,
     output::Output,
+    same_row::{PutCell, RowOfAction},
 };
 use crate::model::{CellKind, Delete, DeleteScope, Mutation, RegionInfo};
-
-/// `HConstants.LATEST_TIMESTAMP`: the server replaces it by its own time.
-const LATEST: u64 = i64::MAX as u64;
 
 /// Mutations in the order in which they were added.
 #[derive(Debug, Default)]
@@ -259,28 +257,41 @@ impl EncodedSlice {
         }
     }
 
-    /// Sorts the mutations by row, and removes all but the first of each row. Returns the removed
-    /// ones in their order.
-    pub(crate) fn split_repeated_rows(&mut self) -> Self {
-        let Self { buffer, mutations } = self;
-        let row = |mutation: &Encoded| &buffer[mutation.row()];
-        let mut repeated = Vec::new();
-        if !mutations.is_sorted_by(|one, next| row(one) < row(next)) {
-            let mut sorted: Vec<(u64, Encoded)> = Vec::with_capacity(mutations.len());
-            for (key, mutation) in in_order_of_rows(mutations, row) {
+    /// Returns the cells of a mutation if it is a put.
+    pub(crate) fn cells_of_put(&self, mutation: &Encoded) -> Option<Vec<PutCell>> {
+        let cells = || encoded_cells(&self.buffer[mutation.cells..mutation.end]);
+        (!mutation.is_delete).then(|| cells().map(PutCell::from).collect())
+    }
+
+    /// Sorts the mutations by row, and removes those that can't be in one action with an earlier one of
+    /// their row. Returns the removed ones in their order.
+    pub(crate) fn split_clashing(&mut self) -> Self {
+        let row = |mutation: &Encoded| &self.buffer[mutation.row()];
+        let mut clashing = Vec::new();
+        if !self.mutations.is_sorted_by(|one, next| row(one) < row(next)) {
+            let mut sorted: Vec<(u64, Encoded)> = Vec::with_capacity(self.mutations.len());
+            // The row of the last mutation, if another one of it has come.
+            let mut repeated: Option<RowOfAction> = None;
+            for (key, mutation) in in_order_of_rows(&self.mutations, row) {
                 match sorted.last() {
                     Some((last_key, last)) if *last_key == key && row(last) == row(&mutation) => {
-                        repeated.push(mutation);
+                        let row = repeated.get_or_insert_with(|| RowOfAction::new(self.cells_of_put(last)));
+                        let cells = || self.cells_of_put(&mutation);
+                        if row.is_closed() || !row.join(cells()) {
+                            clashing.push(mutation);
+                            continue;
+                        }
                     }
-                    _ => sorted.push((key, mutation)),
+                    _ => repeated = None,
                 }
+                sorted.push((key, mutation));
             }
-            *mutations = sorted.into_iter().map(|(_, mutation)| mutation).collect();
-            repeated.sort_by_key(|mutation| mutation.number);
+            self.mutations = sorted.into_iter().map(|(_, mutation)| mutation).collect();
+            clashing.sort_by_key(|mutation| mutation.number);
         }
         Self {
-            buffer: buffer.clone(),
-            mutations: repeated,
+            buffer: self.buffer.clone(),
+            mutations: clashing,
         }
     }
 
@@ -416,9 +427,9 @@ mod tests {
     fn only_the_first_mutation_of_a_row_stays_and_rows_are_sorted() {
         let rows = ["b", "a", "b", "c", "a", "a"];
         let mut slice = encoded(&rows.map(|row| Put::new(row).cell("f", "q", "v").into()));
-        let repeated = slice.split_repeated_rows();
+        let clashing = slice.split_clashing();
         assert_eq!(numbers(&slice), [1, 0, 3]);
-        assert_eq!(numbers(&repeated), [2, 4, 5]);
+        assert_eq!(numbers(&clashing), [2, 4, 5]);
     }
 
     proptest! {
@@ -430,7 +441,7 @@ mod tests {
             let rows: Vec<Vec<u8>> = rows.iter().map(|row| [&*prefix, row].concat()).collect();
             let puts = rows.iter().map(|row| Put::new(row.clone()).cell("f", "q", "v").into());
             let mut slice = encoded(&puts.collect::<Vec<_>>());
-            let repeated = slice.split_repeated_rows();
+            let clashing = slice.split_clashing();
             let mut first: BTreeMap<&[u8], u64> = BTreeMap::new();
             let mut others = Vec::new();
             for (number, row) in (0..).zip(&rows) {
@@ -440,7 +451,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(numbers(&slice), first.into_values().collect::<Vec<_>>());
-            prop_assert_eq!(numbers(&repeated), others);
+            prop_assert_eq!(numbers(&clashing), others);
         }
     }
 

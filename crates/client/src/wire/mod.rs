@@ -18,6 +18,7 @@
 //! - [`procedures`]: the table of a procedure of the master;
 //! - `delegation_token` and `token_file`: tokens, and the files that contain them;
 //! - `digest_md5`, `hmac_md5` and `base64`: the authentication by a token;
+//! - [`same_row`]: which mutations of one row may be in one action;
 //! - `sasl`: the messages of servers that authenticate the client;
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
@@ -54,6 +55,7 @@ pub(crate) mod ping;
 pub(crate) mod preamble;
 pub(crate) mod procedures;
 mod read_filter;
+pub(crate) mod same_row;
 #[cfg(feature = "kerberos")]
 pub(crate) mod sasl;
 pub(crate) mod tls;

@@ -88,8 +88,8 @@ impl<'a> Queue<'a> {
         self.again.is_empty() && self.waiting.is_empty() && self.open.is_empty()
     }
 
-    /// Takes at most this many mutations, and bytes unless the first one is larger. No two are of
-    /// one row.
+    /// Takes at most this many mutations, and bytes unless the first one is larger, all of which may be
+    /// in one action.
     pub(super) fn take(&mut self, most: usize, most_bytes: usize) -> Option<Next<'a>> {
         if let Some(part) = self.again.pop_front() {
             return Some(Next::Again(Box::new(part)));
@@ -105,8 +105,8 @@ impl<'a> Queue<'a> {
             bytes <= most_bytes
         });
         let rest = slice.split_off(fitting.count().max(1));
-        let repeated = slice.split_repeated_rows();
-        for later in [rest, repeated] {
+        let clashing = slice.split_clashing();
+        for later in [rest, clashing] {
             if !later.mutations().is_empty() {
                 self.waiting.push_front(later);
             }
