@@ -26,6 +26,7 @@ use std::{process::ExitCode, time::Duration};
 use futures::{StreamExt, TryStreamExt, stream};
 use hbase_txn::{
     Connection, Level, TableName,
+    admin::Admin,
     latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 use tokio::{
@@ -76,7 +77,7 @@ async fn main() -> Result<ExitCode, Failure> {
     };
     let bench = Bench::begin("latch").await?;
     let name: TableName = format!("bench_latches_{:08x}", fastrand::u32(..)).parse()?;
-    let admin = bench.connection.admin();
+    let admin = Admin::new(&bench.connection);
     LatchTableOptions::from(name.clone())
         .regions(8)
         .create(&admin)

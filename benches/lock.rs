@@ -20,6 +20,7 @@ use std::{process::ExitCode, time::Duration};
 
 use hbase_txn::{
     Condition, Connection, Level, Put, Table, TableName,
+    admin::Admin,
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::time::Instant;
@@ -80,7 +81,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let mut passed = true;
     for sort in &SORTS {
         let name: TableName = format!("bench_locks_{:08x}", fastrand::u32(..)).parse()?;
-        let admin = bench.connection.admin();
+        let admin = Admin::new(&bench.connection);
         let options = LockTableOptions::from(name.clone()).regions(1);
         (sort.options)(options).create(&admin).await?;
         let measured = measure(&bench.connection, &name, sort, &length).await;

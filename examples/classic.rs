@@ -8,7 +8,7 @@
 
 use hbase_txn::{
     BytesBinary, Config, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule,
-    PartitionedTable, Put, Result, Scan, Table, TableDescriptor,
+    PartitionedTable, Put, Result, Scan, Table, TableDescriptor, admin::Admin,
 };
 
 #[tokio::main]
@@ -18,7 +18,7 @@ async fn main() -> Result<()> {
         Err(_) => Config::from_env()?,
     };
     let connection = Connection::builder(config).connect().await?;
-    let cluster = connection.admin().cluster_info().await?;
+    let cluster = Admin::new(&connection).cluster_info().await?;
     println!("HBase {} at {}\n", cluster.version, connection.config().address());
 
     make_table(&connection, "classic").await?;
@@ -106,7 +106,7 @@ async fn print_rows(table: &Table, scan: Scan) -> Result<()> {
 /// Creates the table, with a rule that keeps three-byte prefixes together and the endpoint that
 /// applies transactions.
 async fn make_table(connection: &Connection, name: &str) -> Result<()> {
-    if connection.admin().exists(name).await? {
+    if Admin::new(connection).exists(name).await? {
         return Ok(());
     }
     let descriptor = TableDescriptor::new(name)?
@@ -114,6 +114,8 @@ async fn make_table(connection: &Connection, name: &str) -> Result<()> {
         .with_partition_rule(&PartitionRule::prefix_length(3)?)
         .with_multi_row_mutation_endpoint();
     let split_keys = ["bbb".into(), "mmm".into()];
-    connection.admin().create_table(&descriptor, &split_keys).await?;
+    Admin::new(connection)
+        .create_table(&descriptor, &split_keys)
+        .await?;
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! | change many rows, each partition separately | [`PartitionedTable::batch`] |
 //! | read a partition at one point in time | [`PartitionedTable::snapshot`] |
 //! | read and write single rows, scan | [`Table`], [`ResultScanner`] |
-//! | create and change tables | [`Admin`] |
+//! | create and change tables | [`admin::Admin`] |
 //! | exclude other processes | [`lock`] |
 //! | wait until a count is zero, or for other parties | [`latch`] |
 //! | limit concurrency, read or write, elect a leader | [`coordination`] |
@@ -59,8 +59,8 @@
 //!
 //! # Errors
 //!
-//! Transactions, locks and latches return [`Error`]; [`Connection`], [`Table`] and [`Admin`] return
-//! [`ClientError`]. In a function that returns [`Result`], `?` converts the second into the first. An
+//! Transactions, locks and latches return [`Error`]; [`Connection`], [`Table`] and [`Admin`](admin::Admin)
+//! return [`ClientError`]. In a function that returns [`Result`], `?` converts the second into the first. An
 //! error type of your own needs both conversions:
 //!
 //! ```
@@ -119,23 +119,31 @@ mod table_descriptor;
 pub mod thrift;
 mod txn;
 
+/// The administration of a cluster: tables, regions, servers, permissions, quotas, replication. From the
+/// crate `hbase-admin`.
+pub mod admin {
+    pub use hbase_admin::{
+        Admin, AdminChange, ChangeLog, CloneSnapshotOptions, ClusterInfo, EntityLock, LockedResource,
+        NamespaceDescriptor, OnlineRegion, PermissionScope, Procedure, ProcedureLock, ProcedureState,
+        QuotaScope, QuotaTarget, RegionInTransition, RegionLoad, ReplicationPeer, ReplicationPeerConfig,
+        ServerLoad, SlowCall, SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings,
+        SpaceViolationPolicy, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
+        split_keys_between,
+    };
+}
+
 pub use error::{ClientError, ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
-    Admin, AdminChange, Append, BytesBinary, Cell, CellKind, ChangeLog, CheckAndMutateResult,
-    CloneSnapshotOptions, ClusterAddress, ClusterInfo, Comparator, Comparison, Compression, Condition,
-    Config, Connection, ConnectionBuilder, ConnectionUri, Connector, Consistency, Delete,
-    DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, EntityLock, Environment,
-    FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
-    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, LockedResource, MappedAddress,
-    MetaReplicaMode, Mutation, NamespaceDescriptor, OnlineRegion, ParallelScanner, Partition, PartitionRule,
-    Permission, PermissionScope, Printable, Procedure, ProcedureLock, ProcedureState, Put, QueryMetrics,
-    QuotaScope, QuotaTarget, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
-    RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RegionScanMetrics, RemoteException,
-    ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerLoad,
-    ServerName, ServiceKind, SingleColumnValueFilter, SlowCall, SnapshotDescription, SnapshotKind,
-    SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, SystemEnvironment, Table, TableDescriptor,
-    TableName, TableRegion, TableState, TcpConnector, Throttle, ThrottleInterval, ThrottleSettings,
-    ThrottleType, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary, split_keys_between,
+    Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, Comparator, Comparison,
+    Compression, Condition, Config, Connection, ConnectionBuilder, ConnectionUri, Connector, Consistency,
+    Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite,
+    Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent,
+    IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MappedAddress, MetaReplicaMode, Mutation,
+    ParallelScanner, Partition, PartitionRule, Permission, Printable, Put, QueryMetrics, ReadComparator,
+    ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInfo, RegionScanMetrics,
+    RemoteException, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerName, ServiceKind,
+    SingleColumnValueFilter, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
+    TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -2,7 +2,8 @@
 
 use std::{future::Future, time::Duration};
 
-use hbase_client::{Admin, FamilyDescriptor, TableDescriptor, TableName, low_level::AdminCalls};
+use hbase_admin::{Admin, low_level::AdminCalls};
+use hbase_client::{FamilyDescriptor, TableDescriptor, TableName};
 use tokio::time::Instant;
 
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};

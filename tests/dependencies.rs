@@ -78,6 +78,12 @@ fn client_stays_small() {
 }
 
 #[test]
+fn administration_brings_nothing_beside_the_client() {
+    let client = crates("hbase-client", LEAST);
+    assert_at_most(0, &brought(&crates("hbase-admin", &[]), &client));
+}
+
+#[test]
 fn transactions_bring_little_beside_the_client() {
     let (default, least) = (crates("hbase-txn", &[]), crates("hbase-txn", LEAST));
     assert_at_most(43, &least);

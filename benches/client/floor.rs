@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{Connection, RegionInfo};
+use hbase_txn::{Connection, RegionInfo, admin::Admin};
 
 use super::{
     frames::{self, Frame, Reader},
@@ -41,7 +41,7 @@ impl Floor {
     pub(crate) async fn new(uri: &str, reads: &str, writes: &str) -> Result<Self, Failure> {
         let connection = Connection::connect(uri).await?;
         let placed = async |table: &str| {
-            let regions = connection.admin().regions(table).await?.into_iter();
+            let regions = Admin::new(&connection).regions(table).await?.into_iter();
             let placed = regions.map(|place| {
                 Ok(Placed {
                     region: place.region,

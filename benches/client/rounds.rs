@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor, TableDescriptorExt,
-    TableName,
+    TableName, admin::Admin,
 };
 use tokio::{runtime::Runtime, time};
 
@@ -104,7 +104,7 @@ impl Tables {
         let connection = Connection::builder(setup::config(status)?).connect().await?;
         let id = fastrand::u32(..);
         let tables = Self {
-            balanced: connection.admin().balancer_switch(false).await?,
+            balanced: Admin::new(&connection).balancer_switch(false).await?,
             connection,
             uri,
             reads: format!("bench_client_{id:08x}_read").parse()?,
@@ -118,9 +118,7 @@ impl Tables {
                 .with_partition_rule(&PartitionRule::prefix_length(3)?)
                 .with_multi_row_mutation_endpoint()
                 .with_record_family();
-            tables
-                .connection
-                .admin()
+            Admin::new(&tables.connection)
                 .create_table(&descriptor, &splits)
                 .await?;
             // Reads need the rows; writes overwrite them, in all rounds alike.
@@ -133,11 +131,9 @@ impl Tables {
             for group in batch.commit().await {
                 group.outcome.into_result()?;
             }
-            tables.connection.admin().flush_table(name.clone()).await?;
+            Admin::new(&tables.connection).flush_table(name.clone()).await?;
         }
-        tables
-            .connection
-            .admin()
+        Admin::new(&tables.connection)
             .major_compact_table(tables.reads.clone())
             .await?;
         Ok(tables)
@@ -145,9 +141,11 @@ impl Tables {
 
     async fn delete(self) -> Result<(), Failure> {
         for table in [&self.reads, &self.writes] {
-            self.connection.admin().delete_table(table.clone()).await?;
+            Admin::new(&self.connection).delete_table(table.clone()).await?;
         }
-        self.connection.admin().balancer_switch(self.balanced).await?;
+        Admin::new(&self.connection)
+            .balancer_switch(self.balanced)
+            .await?;
         Ok(())
     }
 }
@@ -286,7 +284,7 @@ impl<'a> Driver<'a> {
         const IDLE: f64 = 0.1;
         self.runtime.block_on(async {
             let table = self.tables.writes.clone();
-            self.tables.connection.admin().flush_table(table).await?;
+            Admin::new(&self.tables.connection).flush_table(table).await?;
             let until = time::Instant::now() + LIMIT;
             while time::Instant::now() < until {
                 let before = self.usage()?;

@@ -7,6 +7,7 @@ use std::{error, fmt, time::Duration};
 use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, TableName,
+    admin::Admin,
 };
 
 /// The name of a local cluster.
@@ -36,13 +37,13 @@ impl Bench {
             .with_partition_rule(&PartitionRule::prefix_length(3)?)
             .with_multi_row_mutation_endpoint()
             .with_record_family();
-        connection.admin().create_table(&descriptor, &[]).await?;
+        Admin::new(&connection).create_table(&descriptor, &[]).await?;
         Ok(Self { connection, table })
     }
 
     /// Deletes the table.
     pub(crate) async fn end(self) -> Result<(), Failure> {
-        self.connection.admin().delete_table(&self.table).await?;
+        Admin::new(&self.connection).delete_table(&self.table).await?;
         Ok(())
     }
 }

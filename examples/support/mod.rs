@@ -4,7 +4,7 @@
 
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor,
-    TableDescriptorExt,
+    TableDescriptorExt, admin::Admin,
 };
 
 /// Connects to the cluster that `HBASE_TXN_CONNECT` names.
@@ -19,14 +19,14 @@ pub(crate) async fn open(
     name: &str,
     rule: &PartitionRule,
 ) -> Result<PartitionedTable> {
-    if !connection.admin().exists(name).await? {
+    if !Admin::new(connection).exists(name).await? {
         let descriptor = TableDescriptor::new(name)?
             .with_family(FamilyDescriptor::new("f"))
             .with_record_family()
             .with_lock_family()
             .with_partition_rule(rule)
             .with_multi_row_mutation_endpoint();
-        connection.admin().create_table(&descriptor, &[]).await?;
+        Admin::new(connection).create_table(&descriptor, &[]).await?;
     }
     PartitionedTable::open(connection, name).await
 }

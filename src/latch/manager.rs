@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
+use hbase_admin::Admin;
 use hbase_client::{Connection, IntoTableName, Table, TableName, low_level::TableCalls};
 use hbase_keyed_lock::KeyedLock;
 
@@ -136,7 +137,7 @@ impl LatchManagerOptions {
     /// let latches = LatchManagerOptions::new("billing", "fra")
     ///     .open_or_create(&connection, table)
     ///     .await?;
-    /// # assert_eq!(connection.admin().regions(latches.table()).await?.len(), 4);
+    /// # assert_eq!(hbase_txn::admin::Admin::new(&connection).regions(latches.table()).await?.len(), 4);
     /// # Ok(()) });
     /// ```
     pub async fn open_or_create(
@@ -158,7 +159,7 @@ impl LatchManagerOptions {
         // Whether a client is valid does not depend on the id.
         LatchName::new(&self.client, "-").map_err(in_context)?;
         check_farm(&self.farm).map_err(in_context)?;
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         let timeout = connection.config().operation_timeout();
         let create = create.as_ref().map(|table| table.create(&admin));
         let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_client::{Admin, FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
+use hbase_admin::Admin;
+use hbase_client::{FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
 
 use crate::{
     error::{ClientErrorKind, Error, Result},

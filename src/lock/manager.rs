@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use hbase_admin::Admin;
 use hbase_client::{
     BytesBinary, Connection, IntoTableName, ResultScanner, Scan, Table, TableName, low_level::TableCalls,
 };
@@ -134,7 +135,7 @@ impl LockManagerOptions {
     /// let locks = LockManagerOptions::new("billing")
     ///     .open_or_create(&connection, table)
     ///     .await?;
-    /// # assert_eq!(connection.admin().regions(locks.table()).await?.len(), 4);
+    /// # assert_eq!(hbase_txn::admin::Admin::new(&connection).regions(locks.table()).await?.len(), 4);
     /// # Ok(()) });
     /// ```
     pub async fn open_or_create(
@@ -162,7 +163,7 @@ impl LockManagerOptions {
         let holder = self
             .holder
             .unwrap_or_else(|| local::default_holder(connection.config().user()));
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         let timeout = connection.config().operation_timeout();
         let create = create.as_ref().map(|table| table.create(&admin));
         let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;
@@ -332,7 +333,7 @@ pub(super) async fn two_processes(hbase: &hbase_fake::FakeHBase) -> Result<[Lock
     let connection = hbase.connect().await?;
     let name: TableName = "locks".parse()?;
     let options = LockTableOptions::from(name.clone());
-    options.create(&connection.admin()).await?;
+    options.create(&Admin::new(&connection)).await?;
     let open = || {
         let options = LockManagerOptions::new("client").farm("farm");
         options.open(&connection, name.clone())

@@ -1,7 +1,8 @@
 //! Tables for locks.
 
 use bytes::Bytes;
-use hbase_client::{Admin, FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
+use hbase_admin::Admin;
+use hbase_client::{FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
 
 use super::layout::FAMILY;
 use crate::{

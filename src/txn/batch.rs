@@ -3,10 +3,8 @@
 use std::fmt;
 
 use futures::{StreamExt, stream};
-use hbase_client::{
-    Append, Delete, Increment, Mutation, Put,
-    low_level::{AdminCalls, TableCalls},
-};
+use hbase_admin::{Admin, low_level::AdminCalls};
+use hbase_client::{Append, Delete, Increment, Mutation, Put, low_level::TableCalls};
 
 use super::{
     commit::Committer,
@@ -102,10 +100,7 @@ impl Batch {
     pub async fn explain(&self) -> Result<Explanation> {
         let table = self.committer.table();
         let terms = table.terms();
-        let regions = table
-            .table()
-            .connection()
-            .admin()
+        let regions = Admin::new(table.table().connection())
             .until(table.table().deadline())
             .regions(table.name())
             .await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_admin::Admin;
 use hbase_client::{
     BytesBinary, Connection, IntoTableName, PartitionRule, RegionInfo, TableDescriptor,
     low_level::{Limits, TableCalls, table_openings},
@@ -150,7 +151,7 @@ impl OpenOptions {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for transactions").at_table(&name);
         let deadline = Instant::now() + connection.config().operation_timeout();
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         let descriptor = usable_descriptor(&admin, &name, deadline)
             .await
             .map_err(in_context)?;

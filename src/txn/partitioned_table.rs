@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{
     Connection, FamilyDescriptor, IntoBytes, IntoTableName, Partition, PartitionRule, Table, TableDescriptor,
-    TableName,
-    low_level::{AdminCalls, TableCalls},
+    TableName, low_level::TableCalls,
 };
 
 use super::{
@@ -491,7 +491,7 @@ impl PartitionedTable {
     /// Returns [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) if the table does not have it,
     /// or the error of reading the descriptor.
     pub(crate) async fn lock_family(&self, things: &str) -> Result<FamilyDescriptor> {
-        let admin = self.table().connection().admin();
+        let admin = Admin::new(self.table().connection());
         let descriptor = admin.until(self.table().deadline()).descriptor(self.name()).await;
         let family = descriptor.map_err(Error::from).and_then(|descriptor| {
             let name = TableDescriptor::LOCK_FAMILY;

@@ -1,5 +1,6 @@
 //! Rereads the partition rule of an open table, and records the result.
 
+use hbase_admin::Admin;
 use hbase_client::{Table, TableDescriptor};
 use tokio::time::{Instant, timeout_at};
 
@@ -74,7 +75,7 @@ fn note(table: &ProvenTable, asked_at: Instant, read: Result<TableDescriptor>) -
 }
 
 async fn read_descriptor(table: &Table, deadline: Instant) -> Result<TableDescriptor> {
-    let admin = table.connection().admin();
+    let admin = Admin::new(table.connection());
     let silent = || {
         Error::new(
             ClientErrorKind::DeadlineExceeded,
@@ -113,7 +114,7 @@ mod tests {
                 orders.transaction("xxx").put(put).commit().await
             };
             assert!(commit().await.is_committed());
-            let admin = connection.admin();
+            let admin = Admin::new(&connection);
             let records = FamilyDescriptor::new(TableDescriptor::RECORD_FAMILY).with_attribute("TTL", "60");
             let changed = admin.descriptor(orders.name()).await?;
             let changed = changed

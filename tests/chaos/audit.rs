@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures::future::join;
 use hbase_provision::{Finding, Repair, Severity, audit_cluster, audit_table};
-use hbase_txn::{ClientErrorKind, Connection, ServerLoad, TableName};
+use hbase_txn::{
+    ClientErrorKind, Connection, TableName,
+    admin::{Admin, ServerLoad},
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -26,7 +29,7 @@ async fn disabled_splits_and_merges_are_found_and_stop_a_repair() {
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
     let connection = cluster.connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let table = create_table(&connection, &settings, TEST, &[]).await.unwrap();
     let cut = TableName::new("default", &format!("{TEST}_cut_{:x}", fastrand::u32(..))).unwrap();
     let mut descriptor = admin.descriptor(table.name()).await.unwrap();
@@ -123,7 +126,7 @@ async fn hanging_server_costs_an_audit_only_its_own_findings() {
         .unwrap();
     // The findings while no server hangs.
     let before = audited(&connection, table.name()).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let others = admin
         .regions(other.name())
         .await

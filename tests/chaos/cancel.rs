@@ -2,7 +2,9 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use hbase_txn::{Admin, Connection, FamilyDescriptor, Get, PartitionedTable, Put, Scan, TableDescriptor};
+use hbase_txn::{
+    Connection, FamilyDescriptor, Get, PartitionedTable, Put, Scan, TableDescriptor, admin::Admin,
+};
 use tokio::time::sleep;
 
 use crate::{
@@ -193,7 +195,7 @@ async fn transaction_dropped_at_any_point_is_whole_or_absent() {
 #[tokio::test]
 async fn making_a_table_can_be_dropped_at_any_point() {
     let rig = Rig::new("cancel_create").await;
-    let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&rig.connection).with_operation_timeout(PATIENCE);
     let descriptor = |times: usize| {
         let name = format!("{}_{times}", rig.table.name());
         TableDescriptor::new(name)

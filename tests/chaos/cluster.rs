@@ -9,8 +9,9 @@ use std::{
 
 use hbase_local::{ClusterState, LocalCluster};
 use hbase_txn::{
-    ClusterInfo, Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result,
-    TableDescriptor, TableName,
+    Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor,
+    TableName,
+    admin::{Admin, ClusterInfo},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
@@ -110,7 +111,7 @@ impl TestCluster {
         }
         let connection = cluster.connect().await;
         cluster.settle(&connection).await;
-        connection.admin().balancer_switch(false).await.unwrap();
+        Admin::new(&connection).balancer_switch(false).await.unwrap();
         cluster
     }
 
@@ -197,7 +198,7 @@ impl TestCluster {
 
     /// Waits until the master knows all three servers, each with one start only.
     pub(crate) async fn settle(&self, connection: &Connection) -> ClusterInfo {
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         until("three live servers", PATIENCE, async || {
             let info = admin.cluster_info().await.ok()?;
             (info.live_servers.len() == 3).then_some(info)
@@ -246,13 +247,13 @@ pub(crate) async fn create_table_as(
         descriptor = descriptor.with_attribute(key, value);
     }
     let split_keys: Vec<_> = split_keys.iter().map(|key| key.clone().into()).collect();
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
     admin.create_table(&add(descriptor), &split_keys).await?;
     Ok(name)
 }
 
 /// Deletes a test's table, which would slow down the next tests.
 pub(crate) async fn drop_table(connection: &Connection, table: &PartitionedTable) {
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
     admin.delete_table(table.name()).await.unwrap();
 }

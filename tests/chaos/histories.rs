@@ -11,7 +11,7 @@ use std::{
 use fastrand::Rng;
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, ServiceKind, TableDescriptor,
-    TableDescriptorExt, TableName,
+    TableDescriptorExt, TableName, admin::Admin,
 };
 use tokio::task::JoinSet;
 
@@ -219,7 +219,7 @@ async fn disturb(
     round: usize,
 ) {
     shuffler.move_one().await;
-    let admin = plain.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(plain).with_operation_timeout(PATIENCE);
     let region = shuffler.choose_region().await;
     // The region may be in transition.
     let _ = admin.flush_region(&region.region).await;
@@ -253,7 +253,7 @@ async fn create(connection: &Connection, settings: &Settings, variant: Variant) 
     if variant.versioned {
         descriptor = descriptor.with_partition_version();
     }
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
     let split_keys = ["f".into(), "k".into()];
     admin.create_table(&descriptor, &split_keys).await.unwrap();
     PartitionedTable::open(connection, name).await.unwrap()

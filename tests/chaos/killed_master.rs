@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
 use hbase_client::Error;
-use hbase_txn::{ClientErrorKind, Connection, FamilyDescriptor, Get, TableDescriptor, TableName};
+use hbase_txn::{
+    ClientErrorKind, Connection, FamilyDescriptor, Get, TableDescriptor, TableName, admin::Admin,
+};
 use tokio::time::sleep;
 
 use crate::{
@@ -29,7 +31,7 @@ async fn procedures_are_followed_across_a_restart_of_the_master() {
     let settings = Settings::of("killed_master");
     let cluster = TestCluster::take().await;
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let mut rng = settings.rng(1);
     let (mut round, mut whole, mut stuck) = (0, 0, 0);
     while whole < settings.rounds {
@@ -80,7 +82,7 @@ async fn procedures_are_followed_across_a_restart_of_the_master() {
 
 /// Deletes a table after its unfinished procedures, of which one may be its creation.
 async fn drop_table(connection: &Connection, table: &TableName) -> Result<(), Error> {
-    let admin = connection.admin().with_operation_timeout(DEADLINE);
+    let admin = Admin::new(connection).with_operation_timeout(DEADLINE);
     admin.await_table_procedures(table).await?;
     match admin.delete_table(table).await {
         Err(error) if error.kind() == ClientErrorKind::TableNotFound => Ok(()),
@@ -90,7 +92,7 @@ async fn drop_table(connection: &Connection, table: &TableName) -> Result<(), Er
 
 /// Restarts the servers of all regions in transition.
 async fn end_transitions(cluster: &TestCluster, connection: &Connection) {
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
     let meta = connection.table("hbase:meta").unwrap();
     let mut ports = BTreeSet::<u16>::new();
     for stuck in admin.cluster_info().await.unwrap().regions_in_transition {
@@ -108,7 +110,7 @@ async fn end_transitions(cluster: &TestCluster, connection: &Connection) {
 
 /// Changes a table by four procedures.
 async fn change(connection: &Connection, table: &TableName) -> Result<(), Error> {
-    let admin = connection.admin().with_operation_timeout(DEADLINE);
+    let admin = Admin::new(connection).with_operation_timeout(DEADLINE);
     let descriptor = TableDescriptor::from(table.clone()).with_family(FamilyDescriptor::new(FAMILY));
     let split_keys: Vec<_> = (1..8).map(|key| format!("{key}").into()).collect();
     admin.create_table(&descriptor, &split_keys).await?;
@@ -124,7 +126,7 @@ async fn decommissioned_server_loses_its_regions_until_it_is_recommissioned() {
     let settings = Settings::of("decommission");
     let cluster = TestCluster::take().await;
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     // Those of a run that failed.
     for server in admin.decommissioned_region_servers().await.unwrap() {
         admin.recommission_region_server(&server, &[]).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fs, time::Duration};
 
-use hbase_txn::{Connection, Get};
+use hbase_txn::{Connection, Get, admin::Admin};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -59,7 +59,7 @@ async fn clients_that_come_and_go_leave_no_socket_and_no_task() {
             .get(Get::new("aaa"))
             .await
             .unwrap();
-        connection.admin().exists(table.name()).await.unwrap();
+        Admin::new(&connection).exists(table.name()).await.unwrap();
         assert!(sockets(&cluster) > sockets_before);
         // A closed client is gone when `close` returns, except for its session at the registry.
         if round % 2 == 0 {

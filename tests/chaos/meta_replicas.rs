@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Connection, Get, MetaReplicaMode, Put, TableRegion};
+use hbase_txn::{ClientErrorKind, Connection, Get, MetaReplicaMode, Put, TableRegion, admin::Admin};
 use tokio::time::Instant;
 
 use crate::{
@@ -29,7 +29,7 @@ async fn regions_are_found_while_the_server_of_meta_hangs() {
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let split_keys = SPLIT_KEYS.map(str::to_owned);
     let name = create_table_as(&connection, &settings, TEST, &split_keys, |descriptor| descriptor)
         .await

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, process::Stdio, time::Duration};
 use fastrand::Rng;
 use futures::future::{join, join_all};
 use hbase_txn::{
-    Admin, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, Scan, TableDescriptor,
-    TableDescriptorExt, TableName, TableState,
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, Scan, TableDescriptor,
+    TableDescriptorExt, TableName, TableState, admin::Admin,
 };
 use tempfile::TempDir;
 use tokio::{process::Command, time::sleep};
@@ -209,7 +209,7 @@ async fn operators_at_once_lose_nothing() {
     let cluster = TestCluster::take().await;
     let settings = Settings::of("operators");
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let name: TableName = format!("operators_{}", settings.seed).parse().unwrap();
     let scene = Scene {
         uri: cluster.uri(),

@@ -5,7 +5,9 @@ use std::{path::Path, process::Stdio, time::Duration};
 
 use bytes::Bytes;
 use hbase_provision::{Plan, TableFile, audit_table};
-use hbase_txn::{Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName};
+use hbase_txn::{
+    Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName, admin::Admin,
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -92,7 +94,7 @@ impl Scene {
 
     /// Sets up the cluster for an application.
     async fn set(&mut self) {
-        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&self.connection).with_operation_timeout(PATIENCE);
         if admin.exists(&self.name).await.unwrap() {
             admin.delete_table(&self.name).await.unwrap();
         }
@@ -138,7 +140,7 @@ impl Scene {
                 }
             }
             Moment::Begun => {
-                let admin = self.connection.admin();
+                let admin = Admin::new(&self.connection);
                 until("sign of the master's work", PATIENCE, async || {
                     let now = admin.descriptor(&self.name).await.ok()?;
                     now.names_multi_row_mutation_endpoint().then_some(())
@@ -182,12 +184,12 @@ impl Scene {
 
     /// Returns the start keys of its regions.
     async fn boundaries(&self) -> Vec<Bytes> {
-        let regions = self.connection.admin().regions(&self.name).await.unwrap();
+        let regions = Admin::new(&self.connection).regions(&self.name).await.unwrap();
         regions.into_iter().map(|found| found.region.start_key).collect()
     }
 
     async fn descriptor(&self) -> TableDescriptor {
-        self.connection.admin().descriptor(&self.name).await.unwrap()
+        Admin::new(&self.connection).descriptor(&self.name).await.unwrap()
     }
 }
 
@@ -230,7 +232,7 @@ async fn is_finished_whenever_it_is_killed(before: Before) {
     }
     println!("{before:?}: ended while at work {at_work} times");
     assert!(at_work >= parts / 2, "hardly ever ended while at work");
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     admin.delete_table(&scene.name).await.unwrap();
 }
 

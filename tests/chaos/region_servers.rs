@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Get, Put, ServerName, TableName};
+use hbase_txn::{Get, Put, ServerName, TableName, admin::Admin};
 
 use crate::{
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table_as, until},
@@ -16,7 +16,7 @@ async fn region_server_is_flushed_compacted_and_stopped() {
     let settings = Settings::of(TEST);
     let cluster = TestCluster::take().await;
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let rows: Vec<String> = (0..9).map(|row| row.to_string()).collect();
     let name = create_table_as(&connection, &settings, TEST, &rows[1..], |descriptor| descriptor)
         .await
@@ -68,7 +68,7 @@ async fn region_server_is_flushed_compacted_and_stopped() {
 }
 
 /// Returns the most store files of a region of the table on the server, and on others, by the latest reports.
-async fn files(admin: &hbase_txn::Admin, table: &TableName, server: &ServerName) -> (u32, u32) {
+async fn files(admin: &Admin, table: &TableName, server: &ServerName) -> (u32, u32) {
     let regions = admin.regions(table).await.unwrap();
     let is_of_table = |name| regions.iter().any(|found| found.region.name == name);
     let (mut own, mut others) = (Vec::new(), Vec::new());
@@ -96,14 +96,14 @@ async fn master_is_stopped_and_region_servers_go_on() {
     let settings = Settings::of(TEST);
     let cluster = TestCluster::take().await;
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let name = create_table_as(&connection, &settings, TEST, &[], |descriptor| descriptor)
         .await
         .unwrap();
     let table = connection.table(&name).unwrap();
     admin.stop_master().await.unwrap();
     cluster.await_end("master").await;
-    let hasty = connection.admin().with_operation_timeout(Duration::from_secs(1));
+    let hasty = Admin::new(&connection).with_operation_timeout(Duration::from_secs(1));
     hasty.cluster_info().await.unwrap_err();
     table
         .put(Put::new("a").cell(FAMILY, QUALIFIER, "v"))

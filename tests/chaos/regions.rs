@@ -4,7 +4,7 @@ use std::{slice::from_ref, time::Duration};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Admin, Connection, RegionInfo, ServerName, TableName, TableRegion};
+use hbase_txn::{Connection, RegionInfo, ServerName, TableName, TableRegion, admin::Admin};
 use tokio::time::Instant;
 
 use crate::cluster::{PATIENCE, until};
@@ -31,7 +31,7 @@ pub(crate) struct Changes {
 impl Shuffler {
     pub(crate) fn new(connection: &Connection, table: &TableName, rng: Rng) -> Self {
         Self {
-            admin: connection.admin().with_operation_timeout(PATIENCE),
+            admin: Admin::new(connection).with_operation_timeout(PATIENCE),
             table: table.clone(),
             rng,
             done: Changes::default(),

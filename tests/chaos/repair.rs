@@ -4,7 +4,8 @@ use std::{process::Stdio, time::Duration};
 
 use hbase_provision::{Repair, Severity, audit_table};
 use hbase_txn::{
-    Admin, Connection, PartitionedTable, RegionInfo, ServerLoad, ServerName, TableDescriptor, TableName,
+    Connection, PartitionedTable, RegionInfo, ServerName, TableDescriptor, TableName,
+    admin::{Admin, ServerLoad},
 };
 use tokio::{
     process::{Child, Command},
@@ -92,7 +93,7 @@ async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
         may_run_out: true,
     };
     let mut workload = Workload::start(&table, &settings, load);
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let repair = Repair::new(&connection, name.clone()).unwrap();
     let moments = [
         Moment::After(Duration::ZERO),
@@ -165,7 +166,7 @@ async fn table_with_a_stuck_region_is_not_repaired() {
     let name = create_table_as(&connection, &settings, TEST, &boundaries, of_old)
         .await
         .unwrap();
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     cut_at(&admin, &name, "p01-07").await;
     let loads = admin.server_loads().await.unwrap();
     let has_meta = |load: &&ServerLoad| {
@@ -260,7 +261,7 @@ async fn no_transaction_is_lost_doubled_or_halved_by_a_repair() {
             may_run_out: true,
         },
     );
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let repair = Repair::new(&connection, name.clone()).unwrap().patience(PATIENCE);
     let mut rng = settings.rng(7);
     for _ in 0..settings.rounds {

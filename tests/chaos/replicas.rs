@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Consistency, Get, Put, Row, Scan};
+use hbase_txn::{ClientErrorKind, Consistency, Get, Put, Row, Scan, admin::Admin};
 use tokio::time::Instant;
 
 use crate::{
@@ -18,7 +18,7 @@ async fn replicas_answer_while_the_server_of_the_primary_hangs() {
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
     let connection = cluster.connect().await;
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     let name = create_table_as(&connection, &settings, TEST, &["mmm".to_owned()], |descriptor| {
         descriptor.with_attribute("REGION_REPLICATION", "2")
     })

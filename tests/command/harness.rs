@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{Admin, Connection, TableDescriptor, TableName};
+use hbase_txn::{Connection, TableDescriptor, TableName, admin::Admin};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -213,7 +213,7 @@ pub(crate) fn with_admin<T, F: Future<Output = T>>(work: impl FnOnce(Admin) -> F
         .unwrap();
     runtime.block_on(async {
         let connection = Connection::connect(uri()).await.unwrap();
-        work(connection.admin()).await
+        work(Admin::new(&connection)).await
     })
 }
 

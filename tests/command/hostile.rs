@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, FamilyDescriptor, Level, NamespaceDescriptor,
+    Connection, FamilyDescriptor, Level,
+    admin::NamespaceDescriptor,
     lock::{LockManagerOptions, LockTableOptions},
 };
 use serde_json::Value;

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use hbase_protocol as pb;
-use hbase_txn::{Connection, FamilyDescriptor, TableDescriptor, TableName};
+use hbase_txn::{Connection, FamilyDescriptor, TableDescriptor, TableName, admin::Admin};
 use prost::Message;
 use tokio::runtime::Handle;
 
@@ -79,7 +79,7 @@ impl Cluster {
             .with_family(versions("n", 2).with_attribute("NEW_VERSION_BEHAVIOR", "true"))
             .with_attribute("COMPACTION_ENABLED", "false")
             .with_multi_row_mutation_endpoint();
-        let admin = self.connection.admin();
+        let admin = Admin::new(&self.connection);
         admin.create_table(&descriptor, &["~".into()]).await.unwrap();
         let regions = admin.regions(&table).await.unwrap();
         let server = regions[0].server.as_ref().unwrap().address().to_string();
@@ -101,7 +101,7 @@ impl Cluster {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        let deleted = self.cluster.connection.admin();
+        let deleted = Admin::new(&self.cluster.connection);
         let deleted = self.cluster.runtime.block_on(deleted.delete_table(&self.table));
         if let Err(error) = deleted {
             println!("{} is left: {error}", self.table);

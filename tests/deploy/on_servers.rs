@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hbase_provision::{Severity, TableAlteration, TableFile, audit_table};
 use hbase_txn::{
     ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
-    TableName,
+    TableName, admin::Admin,
 };
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ async fn a_table_has_the_endpoint_without_an_attribute() {
     let rule = PartitionRule::prefix_length(3).unwrap();
     let descriptor = plain(name.clone()).with_partition_rule(&rule);
     assert!(!descriptor.names_multi_row_mutation_endpoint());
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     admin
         .create_table(&descriptor, &[Bytes::from("m")])
         .await
@@ -71,7 +71,7 @@ async fn site_rule_keeps_splits_off_prefixes_unseen_by_clients() {
 async fn table_altered_by_shell_lines_is_fit_for_transactions() {
     let cluster = shared();
     let connection = cluster.connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let blocks = blocks_of("coprocessor/table-attributes.md");
     let alters = blocks
         .iter()
@@ -98,7 +98,7 @@ async fn table_altered_by_shell_lines_is_fit_for_transactions() {
 async fn every_command_of_the_guides_runs() {
     let cluster = shared();
     let connection = cluster.connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let before = admin.tables().await.unwrap();
     for guide in GUIDES {
         let folder = tempfile::tempdir().unwrap();
@@ -167,8 +167,7 @@ async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
         .with_family(family("f"))
         .with_family(family("g"))
         .with_attribute("MAX_FILESIZE", "10737418240");
-    connection
-        .admin()
+    Admin::new(&connection)
         .create_table(&found, &[Bytes::from("abcd")])
         .await
         .unwrap();
@@ -222,7 +221,7 @@ async fn the_rule_by_a_delimiter_keeps_a_split_off_a_prefix_too() {
 async fn a_table_switches_attributes_on_again_and_no_split_completes_without() {
     let cluster = Cluster::boot("attributes", &["hbase.coprocessor.user.enabled=false"]);
     let connection = cluster.connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let name = name("switched_on");
     let descriptor = plain(name.clone())
         .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
@@ -244,7 +243,7 @@ async fn a_table_switches_attributes_on_again_and_no_split_completes_without() {
 /// Asserts that a split of a new table without a rule, at one key, results in a boundary at
 /// another.
 async fn splits_at(connection: &Connection, name: TableName, at: &'static str, out: &'static str) {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     admin.create_table(&plain(name.clone()), &[]).await.unwrap();
     let whole = admin.regions(&name).await.unwrap().remove(0).region;
     admin.split_region(&whole, Some(Bytes::from(at))).await.unwrap();
@@ -273,7 +272,7 @@ async fn broken(connection: &Connection, name: &TableName) -> Vec<&'static str> 
 }
 
 async fn drop_table(connection: &Connection, name: &TableName) {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     admin.disable_table(name).await.unwrap();
     admin.delete_table(name).await.unwrap();
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use hbase_provision::{audit_cluster, audit_table};
-use hbase_txn::{ClientErrorKind, Connection, Permission, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Permission, TableName, admin::Admin};
 
 use tempfile::TempDir;
 
@@ -38,11 +38,11 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     assert!(audit_table(&chief, &table).await.unwrap().is_empty());
     let rights = [Permission::Read, Permission::Write, Permission::Exec];
     assert_eq!(
-        chief.admin().has_permissions(&table, &rights).await.unwrap(),
+        Admin::new(&chief).has_permissions(&table, &rights).await.unwrap(),
         [true; 3]
     );
     assert_eq!(
-        eve.admin().has_permissions(&table, &rights).await.unwrap(),
+        Admin::new(&eve).has_permissions(&table, &rights).await.unwrap(),
         [false; 3]
     );
 
@@ -61,7 +61,7 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
         "a user sees what he may see"
     );
 
-    let before = chief.admin().descriptor(&table).await.unwrap();
+    let before = Admin::new(&chief).descriptor(&table).await.unwrap();
     let folder = TempDir::new().unwrap();
     let example = read("schemas/tables/by_prefix_length.toml");
     let line = 1 + example
@@ -110,7 +110,7 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
         .unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::AccessDenied);
     assert!(error.hint().is_some_and(|hint| hint.contains("grant")), "{error}");
-    assert_eq!(chief.admin().descriptor(&table).await.unwrap(), before);
-    assert_eq!(chief.admin().tables().await.unwrap(), [table]);
-    assert!(chief.admin().is_split_enabled().await.unwrap());
+    assert_eq!(Admin::new(&chief).descriptor(&table).await.unwrap(), before);
+    assert_eq!(Admin::new(&chief).tables().await.unwrap(), [table]);
+    assert!(Admin::new(&chief).is_split_enabled().await.unwrap());
 }

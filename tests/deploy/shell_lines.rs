@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use hbase_txn::{Admin, FamilyDescriptor, TableDescriptor, TableName};
+use hbase_txn::{FamilyDescriptor, TableDescriptor, TableName, admin::Admin};
 
 use crate::guides::{Block, Language, blocks};
 

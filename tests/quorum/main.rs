@@ -21,6 +21,7 @@ use std::{
 
 use hbase_client::{Config, Connection, ErrorKind, Get, Put};
 use hbase_fake::FakeHBase;
+use hbase_txn::admin::Admin;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
@@ -141,7 +142,7 @@ async fn look_up(config: Config) {
     let table = connection.table("t").unwrap();
     table.put(Put::new("r").cell("f", "q", "v")).await.unwrap();
     assert!(table.get(Get::new("r")).await.unwrap().is_some());
-    connection.admin().tables().await.unwrap();
+    Admin::new(&connection).tables().await.unwrap();
     connection.close().await;
     assert!(began.elapsed() < LOOK_UP, "{:?}", began.elapsed());
 }

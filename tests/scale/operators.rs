@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_fake::{Call, FakeHBase, Latency};
 use hbase_provision::{Finding, Plan, Repair, Severity, TableFile, audit_cluster, audit_table};
-use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor};
+use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, admin::Admin};
 use tokio::time::Instant;
 
 use crate::{
@@ -90,8 +90,7 @@ async fn hundreds_of_giants_are_found_in_time() {
         .with_family(FamilyDescriptor::new("f"))
         .with_attribute("MAX_FILESIZE", "1");
     let client = hbase.connect().await.unwrap();
-    client
-        .admin()
+    Admin::new(&client)
         .create_table(&descriptor, &split_keys)
         .await
         .unwrap();

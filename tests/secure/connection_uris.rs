@@ -1,7 +1,7 @@
 //! Connection URIs whose parameters are the settings of a secure cluster.
 
 use hbase_client::low_level::site_properties;
-use hbase_txn::ConnectionUri;
+use hbase_txn::{ConnectionUri, admin::Admin};
 
 use super::*;
 
@@ -45,7 +45,10 @@ async fn settings_of_a_secure_cluster_may_be_parameters() {
         assert_eq!(config.kerberos(), expected.kerberos());
         assert_eq!(config.protection(), expected.protection());
         assert_eq!(config.tls(), expected.tls());
-        connect(config).await.unwrap().admin().tables().await.unwrap();
+        Admin::new(&connect(config).await.unwrap())
+            .tables()
+            .await
+            .unwrap();
     })
     .await;
 }

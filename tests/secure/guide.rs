@@ -12,7 +12,8 @@ use std::{
 use hbase_client::low_level::site_properties;
 use hbase_local::LocalCluster;
 use hbase_txn::{
-    ClientErrorKind, Get, Outcome, PartitionedTable, Permission, PermissionScope, TableName, UserPermission,
+    ClientErrorKind, Get, Outcome, PartitionedTable, Permission, TableName,
+    admin::{Admin, PermissionScope, UserPermission},
 };
 use tempfile::TempDir;
 
@@ -161,7 +162,7 @@ async fn guide_is_true_of_its_cluster_and_its_commands_run() {
 /// Shows each row of the guide's table of permissions.
 async fn permissions_are_needed(cluster: &Cluster) {
     let name: TableName = TABLE.parse().unwrap();
-    let admin = cluster.connect().await.admin();
+    let admin = Admin::new(&cluster.connect().await);
     let alice = connect(config_of(cluster, "alice")).await.unwrap();
     let scope = PermissionScope::table(&name).unwrap();
     let set = async |permissions: &[Permission]| {

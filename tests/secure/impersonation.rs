@@ -1,6 +1,9 @@
 //! Clients that act as another user than they authenticate as. Servers allow `alice` to act as `bob`.
 
-use hbase_txn::{ClientErrorKind, Get, Permission, PermissionScope, UserPermission};
+use hbase_txn::{
+    ClientErrorKind, Get, Permission,
+    admin::{Admin, PermissionScope, UserPermission},
+};
 
 use super::{refusals::refused, *};
 use support::{
@@ -14,7 +17,7 @@ async fn let_bob_ask(cluster: &Cluster) {
     if !server_site(cluster).contains("AccessController") {
         return;
     }
-    let admin = cluster.connect().await.admin();
+    let admin = Admin::new(&cluster.connect().await);
     let scope = PermissionScope::table("hbase:meta").unwrap();
     let grant = UserPermission::new("bob", scope, [Permission::Exec]);
     admin.grant(&grant, false).await.unwrap();
@@ -35,7 +38,7 @@ async fn allowed_user_acts_as_the_other_one() {
         let (user, _) = who_am_i(&connection).await.unwrap();
         assert_eq!(user, "bob");
         // The master authenticates it too.
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
     })
     .await;
 }
@@ -62,7 +65,7 @@ async fn permissions_are_those_of_the_impersonated_user() {
         let superuser = cluster.connect().await;
         let scope = PermissionScope::table(&table.name).unwrap();
         let grant = UserPermission::new("bob", scope, [Permission::Read]);
-        superuser.admin().grant(&grant, false).await.unwrap();
+        Admin::new(&superuser).grant(&grant, false).await.unwrap();
 
         let as_bob = connect(alice_as(cluster, "bob")).await.unwrap();
         eventually("bob may read", async || {

@@ -1,6 +1,6 @@
 //! Calls of clients that Kerberos authenticates, under every protection that the servers offer.
 
-use hbase_txn::{Config, Protection};
+use hbase_txn::{Config, Protection, admin::Admin};
 
 use super::{work::Work, *};
 use support::{table::TestTable, value};
@@ -87,7 +87,7 @@ async fn registry_of_the_servers_authenticates_too() {
         let kerberos = config.kerberos().unwrap().clone();
         let differing = kerberos.with_region_server_principal("other/_HOST@OTHER");
         let connection = connect(config.with_kerberos(Some(differing))).await.unwrap();
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
     })
     .await;
 }
@@ -110,7 +110,7 @@ async fn service_that_only_the_master_has_is_reached() {
     on_kerberos(async |cluster| {
         for config in protections(cluster) {
             let connection = connect(config).await.unwrap();
-            connection.admin().cluster_info().await.unwrap();
+            Admin::new(&connection).cluster_info().await.unwrap();
         }
     })
     .await;

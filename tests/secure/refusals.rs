@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use hbase_txn::{ClientErrorKind, Kerberos, Protection};
+use hbase_txn::{ClientErrorKind, Kerberos, Protection, admin::Admin};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -179,7 +179,7 @@ async fn server_without_security_is_refused_unless_that_is_allowed() {
         refused(config.clone(), FAILED, &parts).await;
         let config = config.with_fallback_to_simple(true);
         let connection = connect(config.clone()).await.unwrap();
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
         let tenant = config.with_effective_user(Some("tenant".into()));
         refused(tenant, FAILED, &["cannot act as tenant", "Config::with_user"]).await;
         let tenant = simple.clone().with_effective_user(Some("tenant".into()));
@@ -236,12 +236,12 @@ async fn tickets_of_a_cache_are_used_until_they_expire() {
         let config = with_kerberos(cluster, |kerberos| kerberos.with_ticket_cache(&name));
         let connection = connect(config.clone()).await.unwrap();
         // The library chose one of the keytab's principals, which may have no permission.
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
 
         expire(&file);
         refused(config, FAILED, &["expired", "kinit"]).await;
         // A connection outlives its ticket.
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
     })
     .await;
 }

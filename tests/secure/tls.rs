@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hbase_txn::{ClientErrorKind, Config, TlsOptions, TlsVersion};
+use hbase_txn::{ClientErrorKind, Config, TlsOptions, TlsVersion, admin::Admin};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -127,7 +127,7 @@ async fn transactions_locks_bulk_and_scans_work_with_every_store_and_version() {
                 let tls = options.clone().versions([version]);
                 let connection = connect(config(cluster, tls)).await.unwrap();
                 work.run(&connection, &format!("id-{number}-{version:?}")).await;
-                connection.admin().cluster_info().await.unwrap();
+                Admin::new(&connection).cluster_info().await.unwrap();
             }
         }
     })
@@ -153,7 +153,7 @@ async fn registry_of_the_servers_speaks_tls_too() {
         for host in ["127.0.0.1", "localhost"] {
             let address = format!("hbase+rpc://{host}:{port}").parse().unwrap();
             let connection = connect(cluster.config().with_address(address)).await.unwrap();
-            connection.admin().cluster_info().await.unwrap();
+            Admin::new(&connection).cluster_info().await.unwrap();
         }
     })
     .await;
@@ -199,14 +199,14 @@ async fn new_connections_use_changed_stores_and_live_ones_stay() {
             false => replace(&trust, &fixtures.join("trust.p12")),
         }
         // The master has not been dialled yet, and the region server has.
-        let error = connection.admin().cluster_info().await.unwrap_err();
+        let error = Admin::new(&connection).cluster_info().await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::AuthenticationFailed, "{error}");
         plain.put(put("a", "2")).await.unwrap();
 
         // The renewed certificates, and then a file that is not written completely.
         replace(&trust, &stores.join("trust.p12"));
         replace(&key, &stores.join("client.p12"));
-        connection.admin().cluster_info().await.unwrap();
+        Admin::new(&connection).cluster_info().await.unwrap();
         fs::write(&trust, "half of a").unwrap();
         let other = connect(config(cluster, own(cluster))).await.unwrap();
         assert_eq!(value(&table.of(&other), "a").await.as_deref(), Some("2"));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hbase_txn::{ClientErrorKind, Config, Connector, DialTarget, Io, TlsOptions};
+use hbase_txn::{ClientErrorKind, Config, Connector, DialTarget, Io, TlsOptions, admin::Admin};
 use tokio::net::TcpStream;
 
 use super::{
@@ -26,7 +26,7 @@ pub(crate) fn fixtures() -> PathBuf {
 async fn assert_refused(config: Config, kind: ClientErrorKind, parts: &[&str]) {
     let began = Instant::now();
     let error = match connect(config).await {
-        Ok(connection) => connection.admin().cluster_info().await.unwrap_err(),
+        Ok(connection) => Admin::new(&connection).cluster_info().await.unwrap_err(),
         Err(error) => error,
     };
     assert_eq!(error.kind(), kind, "{error}");

@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use hbase_client::low_level::pb::TokenIdentifier;
 use hbase_local::HBaseVersion;
-use hbase_txn::{ClientErrorKind, DelegationToken, Protection, TokenFile, TokenFileFormat};
+use hbase_txn::{ClientErrorKind, DelegationToken, Protection, TokenFile, TokenFileFormat, admin::Admin};
 use prost::Message;
 
 use super::*;
@@ -134,7 +134,7 @@ async fn token_authenticates_its_user_under_every_protection() {
             assert!(committed.is_committed(), "{committed}");
             let rows = table.of(&connection);
             assert_eq!(value(&rows, "xxx2").await.as_deref(), Some("2"));
-            connection.admin().cluster_info().await.unwrap();
+            Admin::new(&connection).cluster_info().await.unwrap();
         }
     })
     .await;

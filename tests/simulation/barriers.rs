@@ -12,6 +12,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Connection,
+    admin::Admin,
     latch::{Barrier, BarrierOutcome, LatchManagerOptions, LatchTableOptions},
 };
 use tokio::{
@@ -48,7 +49,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let options = LatchTableOptions::new("latches").unwrap();
-    options.create(&plain.admin()).await.unwrap();
+    options.create(&Admin::new(&plain)).await.unwrap();
     let time = Duration::from_millis(rng.u64(1_000..3_000));
     open(&plain).await.create(PARTIES, time).await.unwrap();
     let told = Rc::new(Told::default());

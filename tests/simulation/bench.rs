@@ -6,7 +6,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor,
-    TableDescriptorExt, TableName, lock::LockManagerOptions,
+    TableDescriptorExt, TableName, admin::Admin, lock::LockManagerOptions,
 };
 
 use crate::records::Records;
@@ -33,8 +33,7 @@ pub(crate) async fn create_table(
         descriptor = descriptor.with_attribute(key, value);
     }
     let split_keys: Vec<_> = split_keys.iter().map(|key| key.to_string().into()).collect();
-    connection
-        .admin()
+    Admin::new(connection)
         .create_table(&add(descriptor), &split_keys)
         .await
         .unwrap();
@@ -47,7 +46,7 @@ pub(crate) const MAX_SKEW: i64 = 15_000;
 
 /// Sets the clocks of the servers ahead or behind, by so many milliseconds at most.
 pub(crate) async fn skew_clocks(world: &World, connection: &Connection, most: i64, rng: &mut Rng) {
-    let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+    let servers = Admin::new(connection).cluster_info().await.unwrap().live_servers;
     for server in 0..servers.len() {
         world
             .hbase()

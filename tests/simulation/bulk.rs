@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use hbase_fake::sim::World;
 use hbase_txn::{
     ClientErrorKind, Delete, FamilyDescriptor, Get, IngestEvent, Mutation, Put, Table, TableDescriptor,
-    WriterOptions,
+    WriterOptions, admin::Admin,
 };
 use tokio::{task::LocalSet, time::timeout};
 
@@ -65,8 +65,7 @@ pub(crate) async fn scenario(world: World) {
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
     let split_keys = ["0-06".into(), "1-03".into(), "1-09".into()];
-    plain
-        .admin()
+    Admin::new(&plain)
         .create_table(&descriptor, &split_keys)
         .await
         .unwrap();

@@ -6,6 +6,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     ErrorKind, Level,
+    admin::Admin,
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockManager, LockTableOptions, ReleaseOutcome},
 };
@@ -64,7 +65,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
-    table.create(&plain.admin()).await.unwrap();
+    table.create(&Admin::new(&plain)).await.unwrap();
     let defined = lock_options().open(&plain, "locks").await.unwrap();
     Semaphore::create(&defined, LEVEL, "permits", PERMITS)
         .await

@@ -15,6 +15,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Get, Increment, Level, Outcome, PartitionedTable, Put, Settled, TransactionId,
+    admin::Admin,
     latch::{Latch, LatchManagerOptions, LatchTableOptions},
     lock::{LockManager, LockTableOptions},
 };
@@ -63,7 +64,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = create_table(&plain, "dropped", &["q"], |descriptor| descriptor).await;
-    let admin = plain.admin();
+    let admin = Admin::new(&plain);
     LockTableOptions::new("locks")
         .unwrap()
         .create(&admin)

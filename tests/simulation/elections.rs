@@ -13,6 +13,7 @@ use futures::StreamExt;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Config, Connection, ErrorKind, Level,
+    admin::Admin,
     coordination::{Election, Leader, Leadership},
     lock::{LockLoss, LockTableOptions, LockToken, ReleaseOutcome},
 };
@@ -89,7 +90,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap();
-    table.create(&plain.admin()).await.unwrap();
+    table.create(&Admin::new(&plain)).await.unwrap();
     let wall = plain
         .environment()
         .wall_clock()

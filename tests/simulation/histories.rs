@@ -13,7 +13,7 @@ use std::{
 use hbase_fake::sim::World;
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName,
+    TableName, admin::Admin,
 };
 use tokio::task::JoinSet;
 
@@ -191,8 +191,7 @@ async fn create(connection: &Connection, versioned: bool, versions: u32) {
         descriptor = descriptor.with_partition_version();
     }
     let split_keys = ["b".into()];
-    connection
-        .admin()
+    Admin::new(connection)
         .create_table(&descriptor, &split_keys)
         .await
         .unwrap();

@@ -11,6 +11,7 @@ use fastrand::Rng;
 use hbase_fake::{Call, sim::World};
 use hbase_txn::{
     Comparison, Condition, Delete, Get, Level, Put, Table,
+    admin::Admin,
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
@@ -104,7 +105,7 @@ pub(crate) async fn scenario(world: World) {
         2 => (table, true),
         _ => (table.without_java_clients(), false),
     };
-    table.create(&plain.admin()).await.unwrap();
+    table.create(&Admin::new(&plain)).await.unwrap();
     let data = plain.table("locks").unwrap();
     for lock in 0..LOCKS {
         let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0i64);

@@ -11,6 +11,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Connection, Delete, Level,
+    admin::Admin,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 use tokio::{
@@ -73,7 +74,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let options = LatchTableOptions::new("latches").unwrap().regions(2);
-    options.create(&plain.admin()).await.unwrap();
+    options.create(&Admin::new(&plain)).await.unwrap();
     let here = open(&plain, FARM).await;
     let log = ObjectLog::new();
     let recorded = |latches: &LatchManager, level, id| {

@@ -11,6 +11,7 @@ use hbase_fake::sim::World;
 use hbase_txn::{
     Connection, ErrorKind, FamilyDescriptor, Increment, OpenOptions, Outcome, PartitionRule,
     PartitionedTable, Put, SnapshotOptions, TableDescriptor, TableDescriptorExt, TableName, Transaction,
+    admin::Admin,
 };
 use tokio::time::{Instant, sleep};
 
@@ -88,7 +89,10 @@ async fn create(connection: &Connection, has_records: bool, has_versions: bool) 
             descriptor = descriptor.with_partition_version();
         }
     }
-    connection.admin().create_table(&descriptor, &[]).await.unwrap();
+    Admin::new(connection)
+        .create_table(&descriptor, &[])
+        .await
+        .unwrap();
 }
 
 /// Returns the steps of each cell as one, or `None` if an increment leaves the 64-bit numbers.

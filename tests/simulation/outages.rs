@@ -10,6 +10,7 @@ use futures::future::{Either, pending};
 use hbase_fake::{Call, FaultHandle, sim::World};
 use hbase_txn::{
     Connection, ErrorKind, Level, Put, Result,
+    admin::Admin,
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockManager, LockTableOptions},
 };
@@ -103,8 +104,17 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(rng.usize(1..3));
-    table.without_java_clients().create(&plain.admin()).await.unwrap();
-    let servers = plain.admin().cluster_info().await.unwrap().live_servers.len();
+    table
+        .without_java_clients()
+        .create(&Admin::new(&plain))
+        .await
+        .unwrap();
+    let servers = Admin::new(&plain)
+        .cluster_info()
+        .await
+        .unwrap()
+        .live_servers
+        .len();
     let mine = open(&plain, true).await;
     if rng.u8(..3) == 0 {
         leave_tickets(&plain).await;

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Append, ClientErrorKind, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put,
-    RowOperation, Scan, Table, TableDescriptor,
+    RowOperation, Scan, Table, TableDescriptor, admin::Admin,
 };
 use tokio::{task::LocalSet, time::timeout};
 
@@ -141,8 +141,7 @@ async fn create(connection: &Connection, tasks: usize) -> Table {
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
     let split_keys = ["still10".into(), "still20".into(), "t02".into()];
-    connection
-        .admin()
+    Admin::new(connection)
         .create_table(&descriptor, &split_keys)
         .await
         .unwrap();

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Connection, FamilyDescriptor, ParallelScanner, Put, Result, ResultScanner, Row, Scan, Table,
-    TableDescriptor,
+    TableDescriptor, admin::Admin,
 };
 use tokio::{
     task::LocalSet,
@@ -59,7 +59,7 @@ async fn create(connection: &Connection) -> Table {
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
     let split_keys = [ROWS / 4, ROWS / 2, ROWS - 5].map(|number| key(number).into());
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     admin.create_table(&descriptor, &split_keys).await.unwrap();
     connection.table("scans").unwrap()
 }

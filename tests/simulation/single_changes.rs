@@ -7,6 +7,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Config, Connection, ErrorKind, Level, Result,
+    admin::Admin,
     coordination::Semaphore,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions},
     lock::{LockManager, LockTableOptions, LockToken},
@@ -66,9 +67,9 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
-    table.create(&plain.admin()).await.unwrap();
+    table.create(&Admin::new(&plain)).await.unwrap();
     let table = LatchTableOptions::new("latches").unwrap().regions(2);
-    table.create(&plain.admin()).await.unwrap();
+    table.create(&Admin::new(&plain)).await.unwrap();
     let clean = Site::open(&plain).await;
     let deadline = Duration::from_millis(rng.u64(300..4_000));
     let set = |config: Config| config.with_operation_timeout(deadline);

@@ -9,6 +9,7 @@ use std::{
 use futures::future::join_all;
 use hbase_txn::{
     ClientErrorKind, Connection, ErrorKind, Get, Put, Scan,
+    admin::Admin,
     latch::{Barrier, BarrierOutcome, MAX_PARTIES},
 };
 use rstest::rstest;
@@ -274,7 +275,7 @@ async fn generations_that_opened_leave_nothing_behind() {
     let (took, stored, fresh) = (began.elapsed(), cells().await, look().await);
     tokio::time::sleep(TIME).await;
     let idle = look().await;
-    connection.admin().flush_table(&table.name).await.unwrap();
+    Admin::new(&connection).flush_table(&table.name).await.unwrap();
     let (kept, flushed) = (cells().await, look().await);
     println!(
         "{opened} generations in {took:?}: {stored} cells, {kept} after a flush; a look takes {first:?} at first, {fresh:?} then, \

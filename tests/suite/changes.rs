@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hbase_txn::{
     ClientErrorKind, Connection, ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable, Scan,
-    ServiceKind, TableDescriptor,
+    ServiceKind, TableDescriptor, admin::Admin,
 };
 use rstest::rstest;
 
@@ -26,7 +26,7 @@ async fn commit(table: &PartitionedTable, value: &'static str) -> Outcome {
 
 async fn modify(connection: &Connection, table: &TestTable, descriptor: TableDescriptor) {
     assert_eq!(descriptor.name, table.name);
-    connection.admin().modify_table(&descriptor).await.unwrap();
+    Admin::new(connection).modify_table(&descriptor).await.unwrap();
 }
 
 /// The first commit after the interval notices the change, and so does every later one.

@@ -10,6 +10,7 @@ use std::{
 use futures::future::{BoxFuture, join_all};
 use hbase_txn::{
     ClientErrorKind, Connection, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector,
+    admin::Admin,
 };
 
 use crate::support::{
@@ -68,7 +69,7 @@ async fn server_accepts_requests_with_a_trace() {
     let puts = (0..100).map(|number| table.put(put(format!("headers{number}"), "v")));
     assert!(join_all(puts).await.iter().all(Result::is_ok));
     assert_eq!(keys(&table, Scan::prefix("headers")).await.len(), 100);
-    assert!(connection.admin().exists(table.name()).await.unwrap());
+    assert!(Admin::new(&connection).exists(table.name()).await.unwrap());
 }
 
 #[tokio::test]
@@ -90,7 +91,7 @@ async fn closed_client_finishes_calls_in_flight_and_refuses_others() {
         table.get(Get::new("r")).await.unwrap_err(),
         table.put(put("r", "v")).await.unwrap_err(),
         scanner.next().await.unwrap_err(),
-        connection.admin().tables().await.unwrap_err(),
+        Admin::new(&connection).tables().await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
         assert!(!error.is_outcome_unknown() && !error.is_retryable());

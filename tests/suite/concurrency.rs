@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Get, Put, Scan, Table};
+use hbase_txn::{Get, Put, Scan, Table, admin::Admin};
 
 use crate::support::{
     connect, keys, put,
@@ -62,7 +62,7 @@ async fn reads_find_their_rows_while_regions_split_flush_compact_and_reopen() {
     const ROWS: usize = 200;
     let connection = connect().await;
     let owned = TestTable::create("busyregions", plain, &["050", "100", "150"]).await;
-    let (table, admin) = (owned.of(&connection), connection.admin());
+    let (table, admin) = (owned.of(&connection), Admin::new(&connection));
     let puts = (0..ROWS).map(|row| {
         let key = format!("{row:03}");
         Put::new(key.clone())

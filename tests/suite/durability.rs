@@ -9,6 +9,7 @@ use std::{
 use hbase_txn::{
     Connection, ErrorKind, Level, OpenOptions, Settled, TableDescriptor, TableDescriptorExt, TableName,
     TransactionId,
+    admin::Admin,
     coordination::{Election, ReadWriteLock, Semaphore},
     latch::{LatchTableOptions, PartitionLatches},
     lock::{LockTableOptions, PartitionLocks},
@@ -170,7 +171,7 @@ async fn table_that_became_weak_under_an_open_client_is_refused() {
     let options = OpenOptions::new().rule_interval(Duration::ZERO);
     let opened = table.open_with(&connection, options).await;
     let weak = by_three(table.name.clone()).with_attribute("DURABILITY", "ASYNC_WAL");
-    connection.admin().modify_table(&weak).await.unwrap();
+    Admin::new(&connection).modify_table(&weak).await.unwrap();
     let transaction = opened.transaction("xxx").put(put("xxx1", "v"));
     let outcome = transaction.commit().await;
     assert_eq!(

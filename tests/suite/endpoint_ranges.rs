@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{FutureExt, pin_mut};
-use hbase_txn::{ClientErrorKind, EndpointCall, RegionAnswer, RegionInfo, Table};
+use hbase_txn::{ClientErrorKind, EndpointCall, RegionAnswer, RegionInfo, Table, admin::Admin};
 
 use crate::support::{
     connect, forge, says,
@@ -126,8 +126,11 @@ async fn range_is_covered_while_regions_split_and_merge() {
         let of = |row: &[u8]| regions.iter().find(|region| region.contains(row)).unwrap();
         // The halves of a split can't be merged until they are compacted; these two are no halves.
         let both = [of(b"a").clone(), of(b"e").clone()];
-        connection.admin().major_compact_table(&table.name).await.unwrap();
-        connection.admin().merge_regions(&both).await
+        Admin::new(&connection)
+            .major_compact_table(&table.name)
+            .await
+            .unwrap();
+        Admin::new(&connection).merge_regions(&both).await
     }
     .fuse();
     pin_mut!(changes);

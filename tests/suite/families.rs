@@ -2,6 +2,7 @@
 
 use hbase_txn::{
     ClientErrorKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName,
+    admin::Admin,
 };
 use rstest::rstest;
 
@@ -176,7 +177,7 @@ async fn the_empty_qualifier_is_a_column_of_its_own() {
 async fn families_come_and_go_and_unflushed_rows_stay() {
     let connection = connect().await;
     let owned = TestTable::create("changing", plain, &[]).await;
-    let (table, admin) = (owned.of(&connection), connection.admin());
+    let (table, admin) = (owned.of(&connection), Admin::new(&connection));
     table.put(put("r", "v")).await.unwrap();
     let descriptor = admin.descriptor(&owned.name).await.unwrap();
     let wider = descriptor.clone().with_family(FamilyDescriptor::new("g"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_client::Result;
 use hbase_fake::{Call, FakeHBase, Fault};
-use hbase_txn::{Admin, RegionInfo, TableDescriptor};
+use hbase_txn::{RegionInfo, TableDescriptor, admin::Admin};
 use rstest::rstest;
 
 use crate::support::table::plain;
@@ -87,7 +87,7 @@ impl Change {
 #[case(Change::Delete)]
 fn effect_of_a_forgotten_change_is_found(#[case] change: Change) {
     FakeHBase::run(async |hbase| {
-        let admin = hbase.connect().await?.admin();
+        let admin = Admin::new(&hbase.connect().await?);
         change.prepare(&admin).await?;
         hbase.fault(lost_result());
         change.make(&admin).await?;
@@ -108,7 +108,7 @@ fn forgotten_change_whose_effect_is_not_seen_is_unknown(
     #[case] read: Option<&'static str>,
 ) {
     FakeHBase::run(async |hbase| {
-        let admin = hbase.connect().await?.admin();
+        let admin = Admin::new(&hbase.connect().await?);
         change.prepare(&admin).await?;
         hbase.fault(lost_result());
         if let Some(read) = read {
@@ -124,7 +124,7 @@ fn forgotten_change_whose_effect_is_not_seen_is_unknown(
 #[test]
 fn call_of_the_master_that_gives_up_reports_what_the_master_said() {
     FakeHBase::run(async |hbase| {
-        let admin = hbase.connect().await?.admin().with_operation_timeout(DEADLINE);
+        let admin = Admin::new(&hbase.connect().await?).with_operation_timeout(DEADLINE);
         let call = || Call::named("GetTableNames");
         let starting = call().fail_before("PleaseHoldException", "Master is initializing");
         hbase.fault(starting.times(3));
@@ -139,7 +139,7 @@ fn call_of_the_master_that_gives_up_reports_what_the_master_said() {
 #[test]
 fn forgotten_change_that_leaves_another_descriptor_is_unknown() {
     FakeHBase::run(async |hbase| {
-        let admin = hbase.connect().await?.admin();
+        let admin = Admin::new(&hbase.connect().await?);
         admin.create_table(&descriptor(), &[]).await?;
         hbase.fault(lost_result());
         let changed = descriptor().with_attribute("a", "b");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Table};
+use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Table, admin::Admin};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -178,7 +178,7 @@ async fn located_region_is_one_of_those_of_the_table() {
     let connection = connect().await;
     let name = TestTable::create("locate", plain, &["m"]).await;
     let table = name.of(&connection);
-    let regions = connection.admin().regions(table.name()).await.unwrap();
+    let regions = Admin::new(&connection).regions(table.name()).await.unwrap();
     for (row, place) in [("", 0), ("a", 0), ("m", 1), ("z", 1)] {
         assert_eq!(table.locate(row).await.unwrap(), regions[place], "{row}");
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{CellKind, FamilyDescriptor, Scan, TableDescriptor};
+use hbase_txn::{CellKind, FamilyDescriptor, Scan, TableDescriptor, admin::Admin};
 
 use crate::support::{
     connect,
@@ -86,7 +86,7 @@ async fn the_lock_table_that_java_makes_and_what_it_writes_there() {
     let start_keys: Vec<_> = std::iter::once(String::new()).chain(prefixes).collect();
     assert_eq!(descriptor.start_keys, start_keys);
     // This library reads the same values.
-    let found = connection.admin().descriptor(&table.name).await.unwrap();
+    let found = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let found = found.families[0].attributes.iter();
     let expected = family
         .iter()

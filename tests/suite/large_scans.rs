@@ -1,6 +1,6 @@
 //! Scans of many cells: every cell comes once, in answers of any size.
 
-use hbase_txn::{FamilyDescriptor, Put, Row, Scan, TableDescriptor, TableName};
+use hbase_txn::{FamilyDescriptor, Put, Row, Scan, TableDescriptor, TableName, admin::Admin};
 use rstest::rstest;
 
 use crate::support::{
@@ -121,7 +121,7 @@ async fn a_flush_during_a_scan_costs_no_row(#[values(false, true)] is_reversed: 
         // A row that is written meanwhile comes or not; this one is behind the scan.
         let behind = found.last().unwrap().clone();
         table.put(put(behind, format!("{flushed}"))).await.unwrap();
-        connection.admin().flush_table(&owned.name).await.unwrap();
+        Admin::new(&connection).flush_table(&owned.name).await.unwrap();
     }
     found.extend(collect(scanner).await.iter().map(key));
     assert_eq!(found, expected);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_txn::{
     Connection, ErrorKind, Get, Level, Scan, TableName,
+    admin::Admin,
     latch::{Latch, LatchState, LatchTableOptions, WaitOutcome},
 };
 
@@ -296,12 +297,15 @@ async fn latch_table_is_javas_with_a_second_family_and_a_rule() {
     );
     java.create_latch_table(&theirs.name).await.unwrap();
     let options = LatchTableOptions::from(ours.name.clone()).java_layout();
-    assert!(options.create(&connection.admin()).await.unwrap());
-    assert!(!options.create(&connection.admin()).await.unwrap(), "it is there");
+    assert!(options.create(&Admin::new(&connection)).await.unwrap());
+    assert!(
+        !options.create(&Admin::new(&connection)).await.unwrap(),
+        "it is there"
+    );
     let options = LatchTableOptions::from(without.name.clone())
         .no_state_family()
         .regions(1);
-    assert!(options.create(&connection.admin()).await.unwrap());
+    assert!(options.create(&Admin::new(&connection)).await.unwrap());
 
     let theirs = java.descriptor(&theirs.name).await.unwrap();
     let made = java.descriptor(&ours.name).await.unwrap();

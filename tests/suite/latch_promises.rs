@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use hbase_txn::{
     Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Table,
+    admin::Admin,
     latch::{Latch, LatchManager, LatchState, WaitOutcome},
 };
 
@@ -64,7 +65,7 @@ impl Farms {
     }
 
     async fn flush(&self) {
-        let admin = self.data.connection().admin();
+        let admin = Admin::new(self.data.connection());
         admin.flush_table(&self.table.name).await.unwrap();
     }
 }

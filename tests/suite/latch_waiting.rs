@@ -10,6 +10,7 @@ use std::{
 use futures::poll;
 use hbase_txn::{
     ClientErrorKind, Connection, Delete, Get, Level, Put,
+    admin::Admin,
     latch::{Latch, WaitOutcome},
 };
 use tokio::{
@@ -55,7 +56,7 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     for latch in &theirs {
         latch.init(1, HOUR).await.unwrap();
     }
-    let regions = connection.admin().regions(&table.name).await.unwrap();
+    let regions = Admin::new(&connection).regions(&table.name).await.unwrap();
     let first = latch_row("svc", &id(0));
     let found = regions.iter().find(|found| found.region.contains(&first));
     let away = &found.unwrap().region;

@@ -8,6 +8,7 @@ use std::{
 use futures::future::join_all;
 use hbase_txn::{
     ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, Level,
+    admin::Admin,
     latch::{Latch, LatchManager, LatchState, LatchTableOptions, WaitOutcome},
 };
 
@@ -274,7 +275,7 @@ async fn participants_are_refused_where_their_names_have_no_place() {
         assert_eq!(state(&ours).await, (LatchState::Open, Some(2)));
     }
     let family = FamilyDescriptor::new(LatchTableOptions::STATE_FAMILY);
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     admin.modify_table(&descriptor.with_family(family)).await.unwrap();
     let again = latch_manager(&connection, &table.name, "svc", "fra").await;
@@ -392,7 +393,7 @@ async fn a_table_that_goes_away_ends_all_waiting() {
     ours.init(1, HOUR).await.unwrap();
     let waiter = ours.clone();
     let waiting = tokio::spawn(async move { waiter.wait(PATIENCE).await });
-    connection.admin().disable_table(here.table()).await.unwrap();
+    Admin::new(&connection).disable_table(here.table()).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableDisabled, "{error}");
 }

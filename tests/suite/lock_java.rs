@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_txn::{
     CellKind, Connection, ErrorKind, Get, Level, Scan, TableName,
+    admin::Admin,
     lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
 };
 
@@ -244,8 +245,11 @@ async fn lock_table_is_javas_with_a_split_restriction() {
     let (theirs, ours) = (TestTable::unmade("javamade"), TestTable::unmade("ourmade"));
     java.create_lock_table(&theirs.name).await.unwrap();
     let options = LockTableOptions::from(ours.name.clone()).java_layout();
-    assert!(options.create(&connection.admin()).await.unwrap());
-    assert!(!options.create(&connection.admin()).await.unwrap(), "it is there");
+    assert!(options.create(&Admin::new(&connection)).await.unwrap());
+    assert!(
+        !options.create(&Admin::new(&connection)).await.unwrap(),
+        "it is there"
+    );
     let (theirs, ours_now) = (
         java.descriptor(&theirs.name).await.unwrap(),
         java.descriptor(&ours.name).await.unwrap(),

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Get, Increment, Level, Mutation, Put, Row, Table, lock::LockManager,
+    Condition, Connection, Delete, Get, Increment, Level, Mutation, Put, Row, Table, admin::Admin,
+    lock::LockManager,
 };
 
 use crate::support::{
@@ -35,8 +36,7 @@ impl Rig {
     }
 
     async fn flush(&self) {
-        self.connection
-            .admin()
+        Admin::new(&self.connection)
             .flush_table(&self.table.name)
             .await
             .unwrap();

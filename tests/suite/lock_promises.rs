@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures::future::join_all;
 use hbase_txn::{
     ClientErrorKind, Condition, Connection, Delete, ErrorKind, Level, Put, Scan, TableDescriptor, TableName,
+    admin::Admin,
     lock::{
         LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, LockToken, MIN_LEASE,
         ReleaseOutcome,
@@ -94,7 +95,7 @@ async fn w1_protection_hides_no_java_lock_but_by_an_overtaking_hold() {
         } else {
             options
         };
-        assert!(options.create(&connection.admin()).await.unwrap());
+        assert!(options.create(&Admin::new(&connection)).await.unwrap());
         let (locks, rows) = (
             lock_manager(&connection, &table.name, "w1").await,
             table.of(&connection),
@@ -261,7 +262,7 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
 #[tokio::test]
 async fn w6_an_expiry_frees_a_lock_and_never_shows_who_had_it_before() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for descriptor in [shared_with_java, without_java_clients] {
         let table = TestTable::create("w6", descriptor, &[]).await;
         let (one, other) = two(&connection, &table, "w6").await;
@@ -284,8 +285,11 @@ async fn w7_hot_lock_leaves_the_same_cells_after_many_cycles() {
         let table = TestTable::create("w7", descriptor, &[]).await;
         let locks = lock_manager(&connection, &table.name, "w7").await;
         let cells = async || {
-            connection.admin().flush_table(&table.name).await.unwrap();
-            connection.admin().major_compact_table(&table.name).await.unwrap();
+            Admin::new(&connection).flush_table(&table.name).await.unwrap();
+            Admin::new(&connection)
+                .major_compact_table(&table.name)
+                .await
+                .unwrap();
             let stored = rows(&table.of(&connection), Scan::new().raw()).await;
             stored.iter().map(|row| row.cells().len()).sum::<usize>()
         };
@@ -389,7 +393,7 @@ async fn w10_a_level_is_a_part_of_the_key_and_no_more() {
         release(guard).await;
     }
     // The family is not replicated. Replication could not make a lock exclusive anyway.
-    let descriptor = connection.admin().descriptor(&table.name).await.unwrap();
+    let descriptor = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     assert_eq!(
         descriptor
             .family("D")

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
     Cell, CellKind, ClientErrorKind, Connection, Delete, FamilyDescriptor, Scan, ServiceKind, Table,
-    TableDescriptor, TableName,
+    TableDescriptor, TableName, admin::Admin,
 };
 
 use crate::support::{
@@ -37,7 +37,7 @@ fn two_families(name: TableName) -> TableDescriptor {
 /// Creates store files with a covered put, its delete marker, and an uncovered put. The covered put
 /// and the marker are in both families.
 async fn cover(connection: &Connection, table: &TestTable, row: &'static str) {
-    let (rows, admin) = (table.of(connection), connection.admin());
+    let (rows, admin) = (table.of(connection), Admin::new(connection));
     rows.put(put(row, "covered").cell("g", "q", "covered"))
         .await
         .unwrap();
@@ -65,14 +65,16 @@ async fn major_compaction_after_a_flush_leaves_no_marker() {
     assert_eq!(stored(&rows).await, [kinds("a"), kinds("x")].concat());
 
     // Compacts one region while the other stays as it is.
-    connection
-        .admin()
+    Admin::new(&connection)
         .major_compact_region(&regions[0])
         .await
         .unwrap();
     let left = [vec![(CellKind::Put, Bytes::from("a-stays"))], kinds("x")].concat();
     assert_eq!(stored(&rows).await, left);
-    connection.admin().major_compact_table(&table.name).await.unwrap();
+    Admin::new(&connection)
+        .major_compact_table(&table.name)
+        .await
+        .unwrap();
     let left = ["a-stays", "x-stays"].map(|row| (CellKind::Put, Bytes::from(row)));
     assert_eq!(stored(&rows).await, left);
 
@@ -88,7 +90,10 @@ async fn compaction_leaves_out_the_memstore() {
     let rows = table.of(&connection);
     rows.put(put("a", "1")).await.unwrap();
     rows.delete(Delete::new("a")).await.unwrap();
-    connection.admin().major_compact_table(&table.name).await.unwrap();
+    Admin::new(&connection)
+        .major_compact_table(&table.name)
+        .await
+        .unwrap();
     assert_eq!(stored(&rows).await.len(), 2);
 }
 
@@ -99,7 +104,7 @@ async fn compaction_leaves_out_the_memstore() {
 async fn flush_includes_writes_made_during_an_earlier_flush() {
     let connection = connect().await;
     let table = TestTable::create("abreast", plain, &[]).await;
-    let (rows, admin) = (table.of(&connection), connection.admin());
+    let (rows, admin) = (table.of(&connection), Admin::new(&connection));
     for _ in 0..10 {
         let others = async {
             loop {
@@ -136,7 +141,10 @@ async fn a_region_that_was_split_since_is_seen_to_in_both_halves() {
         cover(&connection, &table, row).await;
     }
     table.split_at(&connect().await, "m").await;
-    connection.admin().major_compact_region(&whole[0]).await.unwrap();
+    Admin::new(&connection)
+        .major_compact_region(&whole[0])
+        .await
+        .unwrap();
     let stays = ["a-stays", "x-stays"].map(|row| (CellKind::Put, Bytes::from(row)));
     assert_eq!(stored(&table.of(&connection)).await, stays);
 }
@@ -152,15 +160,18 @@ async fn a_region_that_was_merged_since_is_seen_to_in_the_whole() {
         rows.put(put(row, "covered")).await.unwrap();
         rows.delete(Delete::new(row)).await.unwrap();
     }
-    connection.admin().flush_region(&halves[1]).await.unwrap();
-    connection.admin().major_compact_region(&halves[1]).await.unwrap();
+    Admin::new(&connection).flush_region(&halves[1]).await.unwrap();
+    Admin::new(&connection)
+        .major_compact_region(&halves[1])
+        .await
+        .unwrap();
     assert_eq!(stored(&rows).await, []);
 }
 
 #[tokio::test]
 async fn missing_and_unserved_regions_are_reported() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let none = unique_name("none");
     let error = admin.flush_table(&none).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
@@ -181,8 +192,8 @@ async fn disabled_compaction_ends_at_the_deadline_with_a_reason() {
     let never = |name| plain(name).with_attribute("COMPACTION_ENABLED", "false");
     let table = TestTable::create("never", never, &[]).await;
     table.of(&connection).put(put("a", "v")).await.unwrap();
-    connection.admin().flush_table(&table.name).await.unwrap();
-    let admin = connection.admin().with_operation_timeout(Duration::from_secs(5));
+    Admin::new(&connection).flush_table(&table.name).await.unwrap();
+    let admin = Admin::new(&connection).with_operation_timeout(Duration::from_secs(5));
     let error = admin.major_compact_table(&table.name).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
     assert!(error.is_outcome_unknown());
@@ -204,8 +215,8 @@ async fn compaction_at_its_deadline_is_unknown() {
         .await;
         table.of(&connection).put(put("a", "v")).await.unwrap();
         let region = table.regions(&connection).await.remove(0);
-        connection.admin().flush_region(&region).await.unwrap();
-        let admin = connection.admin().with_operation_timeout(Duration::from_secs(3));
+        Admin::new(&connection).flush_region(&region).await.unwrap();
+        let admin = Admin::new(&connection).with_operation_timeout(Duration::from_secs(3));
         forwarder.stop_behind(answered);
         let error = admin.major_compact_region(&region).await.unwrap_err();
         assert!(forwarder.has_stopped(), "{answered}: {error}");
@@ -228,7 +239,7 @@ async fn server_administration_has_its_own_connection() {
     let (connection, spy) = spied().await;
     let table = TestTable::create("service", plain, &["m"]).await;
     for _ in 0..2 {
-        connection.admin().flush_table(&table.name).await.unwrap();
+        Admin::new(&connection).flush_table(&table.name).await.unwrap();
     }
     assert_eq!(spy.dials(ServiceKind::Admin), 1);
 }

@@ -1,6 +1,9 @@
 //! Namespaces, and the switches of the whole cluster.
 
-use hbase_txn::{ClientErrorKind, NamespaceDescriptor, TableName};
+use hbase_txn::{
+    ClientErrorKind, TableName,
+    admin::{Admin, NamespaceDescriptor},
+};
 
 use crate::support::{
     connect, says,
@@ -9,7 +12,7 @@ use crate::support::{
 
 #[tokio::test]
 async fn namespace_is_created_listed_changed_and_deleted() {
-    let admin = connect().await.admin();
+    let admin = Admin::new(&connect().await);
     let name = format!("suite_{:x}", fastrand::u64(..));
     assert!(!admin.namespace_exists(&name).await.unwrap());
     let error = admin.namespace(&name).await.unwrap_err();
@@ -48,7 +51,7 @@ async fn namespace_is_created_listed_changed_and_deleted() {
 
 #[tokio::test]
 async fn missing_namespaces_are_named() {
-    let admin = connect().await.admin();
+    let admin = Admin::new(&connect().await);
     for error in [
         admin.delete_namespace("suite_none").await.unwrap_err(),
         admin.tables_of_namespace("suite_none").await.unwrap_err(),
@@ -66,7 +69,7 @@ async fn truncated_table_is_empty_and_keeps_its_regions_on_request() {
     let connection = connect().await;
     let owned = TestTable::create("truncated", plain, &["m"]).await;
     let table = owned.of(&connection);
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for (preserve, regions) in [(true, 2), (false, 1)] {
         for row in ["a", "z"] {
             table.put(crate::support::put(row, "v")).await.unwrap();
@@ -85,7 +88,7 @@ async fn truncated_table_is_empty_and_keeps_its_regions_on_request() {
 
 #[tokio::test]
 async fn switches_say_how_they_were() {
-    let admin = connect().await.admin();
+    let admin = Admin::new(&connect().await);
     let before = admin.is_balancer_enabled().await.unwrap();
     assert_eq!(admin.balancer_switch(false).await.unwrap(), before);
     assert!(!admin.is_balancer_enabled().await.unwrap());

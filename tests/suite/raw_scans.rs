@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hbase_txn::{
     CellKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName, TimeRange,
+    admin::Admin,
 };
 
 use crate::support::{
@@ -93,7 +94,7 @@ async fn cells_that_expired_by_the_ttl_of_their_family_are_returned() {
     table.put(short).await.unwrap();
     assert_eq!(rows(&table, Scan::new()).await.len(), 1);
 
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let mut descriptor = admin.descriptor(&owned.name).await.unwrap();
     let family = descriptor.families.iter_mut().find(|family| family.name == "f");
     let family = family.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hbase_txn::{
     ClientErrorKind, FamilyDescriptor, Get, IsolationLevel, Put, ReadType, Row, Scan, Table, TableDescriptor,
-    TableName, TimeRange,
+    TableName, TimeRange, admin::Admin,
 };
 use rstest::rstest;
 
@@ -235,7 +235,7 @@ async fn scan_goes_on_after_a_renewal_that_came_too_late() {
     let (owned, table, _proxy) = twenty_rows("late-renewal").await;
     let mut scanner = table.scan(Scan::new().caching(3)).unwrap();
     let mut found = vec![key(&scanner.next().await.unwrap().unwrap())];
-    let admin = table.connection().admin();
+    let admin = Admin::new(table.connection());
     let descriptor = admin.descriptor(&owned.name).await.unwrap();
     let descriptor = descriptor.with_attribute("MAX_FILESIZE", "10737418240");
     admin.modify_table(&descriptor).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hbase_client::Error;
 use hbase_txn::{
     Append, ClientErrorKind, Condition, Connection, FamilyDescriptor, Get, Increment, Mutation, Put, Scan,
-    TableDescriptor, TableName,
+    TableDescriptor, TableName, admin::Admin,
 };
 use rstest::rstest;
 
@@ -103,7 +103,7 @@ async fn a_cell_that_the_server_refuses_fails_its_own_mutation_alone() {
 #[tokio::test]
 async fn a_read_only_table_takes_no_writes() {
     let connection = impatient().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("readonly", plain, &[]).await;
     let table = owned.of(&connection);
     table.put(put("r", "v")).await.unwrap();
@@ -171,7 +171,7 @@ async fn invalid_descriptors_are_refused(
     #[case] word: &str,
 ) {
     let connection = impatient().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let name = unique_name("invalid");
     let error = within(DEADLINE, admin.create_table(&descriptor(name.clone()), &[])).await;
     refused(&error.unwrap_err(), &[name.qualifier(), word]);
@@ -187,7 +187,7 @@ async fn invalid_descriptors_are_refused(
 #[tokio::test]
 async fn the_catalog_and_its_namespaces_stay() {
     let connection = impatient().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for error in within(DEADLINE, async {
         [
             admin.disable_table("hbase:meta").await.unwrap_err(),
@@ -201,7 +201,7 @@ async fn the_catalog_and_its_namespaces_stay() {
         refused(&error, &["hbase:meta"]);
     }
     // The master refuses a namespace once the changes of its tables have ended, those of other tests.
-    let patient = connection.admin().with_operation_timeout(6 * DEADLINE);
+    let patient = Admin::new(&connection).with_operation_timeout(6 * DEADLINE);
     for name in ["default", "hbase"] {
         let error = within(6 * DEADLINE, patient.delete_namespace(name))
             .await

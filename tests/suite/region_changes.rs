@@ -1,6 +1,6 @@
 //! Splits, merges and loads of regions.
 
-use hbase_txn::{ClientErrorKind, RegionInfo, Scan, TableDescriptor, TableName};
+use hbase_txn::{ClientErrorKind, RegionInfo, Scan, TableDescriptor, TableName, admin::Admin};
 
 use crate::support::{
     connect, eventually, keys, put, says,
@@ -25,7 +25,7 @@ async fn fill(table: &hbase_txn::Table) -> Vec<String> {
 #[tokio::test]
 async fn a_table_refuses_splits_and_merges_until_it_allows_them() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("fixed", fixed, &["05", "10"]).await;
     let rows = fill(&owned.of(&connection)).await;
     admin.flush_table(&owned.name).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_table_refuses_splits_and_merges_until_it_allows_them() {
 #[tokio::test]
 async fn merges_and_splits_that_make_no_sense_are_refused() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("senseless", plain, &["b", "c"]).await;
     let regions = owned.regions(&connection).await;
     let none = admin.merge_regions(&[]).await.unwrap_err();
@@ -110,7 +110,7 @@ async fn merges_and_splits_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn a_table_is_changed_right_after_a_split_and_a_merge() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("splitchanged", plain, &[]).await;
     let table = owned.of(&connection);
     let rows = fill(&table).await;
@@ -136,7 +136,7 @@ async fn a_table_is_changed_right_after_a_split_and_a_merge() {
 #[tokio::test]
 async fn servers_report_the_load_of_their_regions() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("loads", plain, &["10"]).await;
     let table = owned.of(&connection);
     fill(&table).await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hbase_fake::FakeHBase;
-use hbase_txn::{Config, Connection, Delete, Get, PartitionedTable, Scan};
+use hbase_txn::{Config, Connection, Delete, Get, PartitionedTable, Scan, admin::Admin};
 use rstest::rstest;
 use tokio::{
     io::copy_bidirectional,
@@ -39,7 +39,7 @@ async fn whole_round(uri: &str, table: &TestTable) {
         rows.delete(Delete::new(row)).await.unwrap();
     }
     assert_eq!(rows.get(Get::new("xxxa")).await.unwrap(), None);
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     assert!(admin.tables().await.unwrap().contains(&table.name));
     assert_eq!(admin.cluster_info().await.unwrap().live_servers.len(), 1);
     connection.close().await;
@@ -86,7 +86,7 @@ async fn dead_hosts_before_the_right_one_cost_time_but_not_the_answer(
         .connect()
         .await
         .unwrap();
-    connection.admin().cluster_info().await.unwrap();
+    Admin::new(&connection).cluster_info().await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(16), "{:?}", began.elapsed());
 }
 
@@ -127,7 +127,7 @@ async fn registry_is_found_by_ipv6(#[values("zookeeper", "master")] role: &str) 
     let site = format!("<configuration>{site}</configuration>");
     for config in [Config::from_uri(&uri), Config::from_hbase_site(&site)] {
         let connection = Connection::builder(config.unwrap()).connect().await.unwrap();
-        let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+        let servers = Admin::new(&connection).cluster_info().await.unwrap().live_servers;
         assert_eq!(servers.len(), 1);
         connection.close().await;
     }
@@ -145,7 +145,7 @@ async fn cluster_on_ipv6_serves_rows() {
         table.put(put(row, row)).await.unwrap();
         assert_eq!(value(&table, row).await.as_deref(), Some(row));
     }
-    let [server] = &connection.admin().cluster_info().await.unwrap().live_servers[..] else {
+    let [server] = &Admin::new(&connection).cluster_info().await.unwrap().live_servers[..] else {
         panic!("one server");
     };
     assert_eq!(server.host, "::1");
@@ -181,7 +181,7 @@ async fn address_map_leads_to_servers_by_names_that_are_unknown_here() {
         table.put(put(row, row)).await.unwrap();
         assert_eq!(value(&table, row).await.as_deref(), Some(row));
     }
-    let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+    let servers = Admin::new(&connection).cluster_info().await.unwrap().live_servers;
     assert!(servers.iter().all(|server| server.host == "hbase.invalid"));
     connection.close().await;
 }
@@ -194,8 +194,7 @@ async fn address_map_leads_to_zookeeper_or_the_masters() {
     let mapped = config.with_address_map(["hbase.invalid=127.0.0.1".parse().unwrap()]);
     let connection = Connection::builder(mapped).connect().await.unwrap();
     assert_eq!(
-        connection
-            .admin()
+        Admin::new(&connection)
             .cluster_info()
             .await
             .unwrap()

@@ -5,7 +5,7 @@ use std::{sync::Mutex, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    Admin, ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
+    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor, admin::Admin,
     lock::LockTableOptions,
 };
 
@@ -87,7 +87,7 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
         rows.put(put).await.unwrap();
     }
     rows.put(put("bbb1", "v")).await.unwrap();
-    connection.admin().flush_table(&table.name).await.unwrap();
+    Admin::new(&connection).flush_table(&table.name).await.unwrap();
     let found = |name: &'static str| {
         let (connection, table) = (&connection, &table);
         async move {
@@ -135,7 +135,7 @@ async fn a_giant_region_inside_of_a_partition_is_rejoined() {
         let put = Put::new(format!("aaa{number}")).cell("f", "q", vec![7; 100 << 10]);
         rows.put(put).await.unwrap();
     }
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     admin.flush_table(&table.name).await.unwrap();
     let name = table.regions(&connection).await.remove(1).name;
     is_loaded(&admin, &name).await;
@@ -181,7 +181,7 @@ async fn a_large_region_that_could_be_split_is_no_giant() {
         let put = Put::new(format!("a{number:02}1")).cell("f", "q", vec![7; 100 << 10]);
         rows.put(put).await.unwrap();
     }
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     admin.flush_table(&table.name).await.unwrap();
     let name = table.regions(&connection).await.remove(1).name;
     is_loaded(&admin, &name).await;
@@ -255,7 +255,7 @@ async fn unrepairable_tables_are_refused() {
     let table = TestTable::create("repairplain", plain, &["xxxm"]).await;
     assert_eq!(refused(&table).await, ClientErrorKind::NoPartitionRule);
     let table = TestTable::create("repairoff", by_three, &["xxxm"]).await;
-    connection.admin().disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
     assert_eq!(refused(&table).await, ClientErrorKind::TableDisabled);
     let table = TestTable::unmade("repairnone");
     assert_eq!(refused(&table).await, ClientErrorKind::TableNotFound);

@@ -3,6 +3,7 @@
 use hbase_provision::{Plan, Repair, Severity, audit_table};
 use hbase_txn::{
     Connection, Error, ErrorKind, Outcome, PartitionedTable, TableDescriptor, TableDescriptorExt, TableName,
+    admin::Admin,
     latch::{LatchManagerOptions, LatchTableOptions},
     lock::{LockManagerOptions, LockTableOptions},
 };
@@ -87,7 +88,7 @@ async fn open_table_is_not_used_once_it_requires_a_feature() {
     let table = TestTable::create("requires", by_three, &[]).await;
     let opened = table.open(&connection).await;
     let descriptor = requiring(by_three(table.name.clone()));
-    connection.admin().modify_table(&descriptor).await.unwrap();
+    Admin::new(&connection).modify_table(&descriptor).await.unwrap();
     let outcome = eventually("the change is noticed", async || {
         let transaction = opened.transaction("xxx").put(put("xxx1", "v"));
         let outcome = transaction.commit().await;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
-use hbase_txn::{Connection, Put, Scan, Table};
+use hbase_txn::{Connection, Put, Scan, Table, admin::Admin};
 use rstest::rstest;
 use tokio::time::timeout;
 
@@ -192,7 +192,7 @@ async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
 #[tokio::test]
 async fn region_reopened_during_a_scan_costs_no_row(#[values(false, true)] is_reversed: bool) {
     let (table, connection, scanner, written) = begun_in("reopened", is_reversed).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     let descriptor = descriptor.with_attribute("MAX_FILESIZE", "10737418240");
     admin.modify_table(&descriptor).await.unwrap();

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use hbase_provision::{Amount, NextSplit, Sampling, Skew, SkewReport};
 use hbase_txn::{
     BytesBinary, ClientErrorKind, Connection, FamilyDescriptor, Put, ReadFilter, Scan, TableName,
+    admin::Admin,
 };
 
 use crate::support::{
@@ -205,7 +206,7 @@ async fn region_reopened_and_split_during_skew_loses_no_row() {
     for (prefix, rows) in [("aaa", 9_000), ("bbb", 9_000), ("ccc", 500)] {
         fill(&connection, &table, prefix, rows, 400).await;
     }
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let regions = admin.regions(&table.name).await.unwrap();
     let (region, server) = (&regions[0].region, regions[0].server.as_ref().unwrap());
     // Small calls, so that many of them run while the region changes.

@@ -1,8 +1,8 @@
 //! Tables that come from snapshots: what they have of the original, and what they share with it.
 
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, Get, Put, Scan, SnapshotKind, Table, TableDescriptor,
-    TableName,
+    ClientErrorKind, Connection, FamilyDescriptor, Get, Put, Scan, Table, TableDescriptor, TableName,
+    admin::{Admin, SnapshotKind},
 };
 
 use crate::support::{
@@ -37,13 +37,13 @@ async fn fill(table: &Table) -> Vec<String> {
 /// A snapshot that is deleted at the end of its test.
 async fn snapshot(connection: &Connection, table: &TableName) -> String {
     let name = format!("suite_{:x}", fastrand::u64(..));
-    connection.admin().snapshot(&name, table).await.unwrap();
+    Admin::new(connection).snapshot(&name, table).await.unwrap();
     name
 }
 
 /// Returns the descriptor under another name.
 async fn named(connection: &Connection, table: &TableName, name: &TableName) -> TableDescriptor {
-    let mut found = connection.admin().descriptor(table).await.unwrap();
+    let mut found = Admin::new(connection).descriptor(table).await.unwrap();
     found.name = name.clone();
     found
 }
@@ -51,7 +51,7 @@ async fn named(connection: &Connection, table: &TableName, name: &TableName) -> 
 #[tokio::test]
 async fn a_copy_has_rows_regions_and_settings_and_outlives_the_original() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("original", described, &["r3", "r6"]).await;
     let table = owned.of(&connection);
     let written = fill(&table).await;
@@ -92,7 +92,7 @@ async fn a_copy_has_rows_regions_and_settings_and_outlives_the_original() {
 #[tokio::test]
 async fn a_copy_and_its_original_and_copies_of_it_change_apart() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("apart", described, &["r5"]).await;
     let table = owned.of(&connection);
     let written = fill(&table).await;
@@ -140,7 +140,7 @@ async fn a_copy_and_its_original_and_copies_of_it_change_apart() {
 #[tokio::test]
 async fn a_restored_table_is_as_it_was_after_truncation_splits_and_changes() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("restored", described, &["r5"]).await;
     let table = owned.of(&connection);
     fill(&table).await;
@@ -190,7 +190,7 @@ async fn a_restored_table_is_as_it_was_after_truncation_splits_and_changes() {
 #[tokio::test]
 async fn disabled_and_empty_tables_have_snapshots() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("offline", described, &["r5"]).await;
     let table = owned.of(&connection);
     let empty = snapshot(&connection, &owned.name).await;

@@ -8,7 +8,7 @@ use std::{
 
 use hbase_txn::{
     ClientErrorKind, Config, Connection, OpenOptions, PartitionRule, PartitionedTable, Put, SnapshotOptions,
-    TableDescriptorExt,
+    TableDescriptorExt, admin::Admin,
 };
 use rstest::rstest;
 
@@ -34,7 +34,7 @@ async fn write_all(table: &PartitionedTable, value: usize) {
 /// Reopens the table's regions, which flushes them. Versions that only an older reader needs are
 /// gone then.
 async fn reopen(table: &TestTable, connection: &Connection, round: usize) {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     let descriptor = descriptor.with_attribute("MAX_FILESIZE", (10_737_418_240 + round).to_string());
     admin.modify_table(&descriptor).await.unwrap();
@@ -231,7 +231,10 @@ async fn failed_snapshot_ends_within_its_deadline_with_a_reason() {
     let config: Config = standalone().config();
     let connection = Connection::builder(config).connect().await.unwrap();
     let table = owned.open(&connection).await.with_operation_timeout(limit);
-    connect().await.admin().disable_table(&owned.name).await.unwrap();
+    Admin::new(&connect().await)
+        .disable_table(&owned.name)
+        .await
+        .unwrap();
     let error = within(limit, table.snapshot("xxx")).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableDisabled);
     says(&error, &["snapshot, table", "partition xxx"]);

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{ClientErrorKind, Scan, SnapshotKind};
+use hbase_txn::{
+    ClientErrorKind, Scan,
+    admin::{Admin, SnapshotKind},
+};
 
 use crate::support::{
     connect, keys, put, says,
@@ -12,7 +15,7 @@ use crate::support::{
 #[tokio::test]
 async fn snapshot_is_taken_cloned_restored_and_deleted() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::create("snapped", plain, &["m"]).await;
     let table = owned.of(&connection);
     for row in ["a", "z"] {
@@ -61,7 +64,7 @@ async fn snapshot_is_taken_cloned_restored_and_deleted() {
 
 #[tokio::test]
 async fn missing_snapshots_and_tables_are_named() {
-    let admin = connect().await.admin();
+    let admin = Admin::new(&connect().await);
     for error in [
         admin.delete_snapshot("suite_none").await.unwrap_err(),
         admin.restore_snapshot("suite_none").await.unwrap_err(),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    Admin, ClientErrorKind, FamilyDescriptor, Get, Put, Scan, ServerName, TableDescriptor, TableName,
-    TableState,
+    ClientErrorKind, FamilyDescriptor, Get, Put, Scan, ServerName, TableDescriptor, TableName, TableState,
+    admin::Admin,
 };
 
 use crate::support::{
@@ -27,7 +27,7 @@ fn described(name: TableName) -> TableDescriptor {
 #[tokio::test]
 async fn tables_are_created_listed_described_and_deleted() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let owned = TestTable::unmade("described");
     assert!(!admin.exists(&owned.name).await.unwrap());
     assert!(!admin.tables().await.unwrap().contains(&owned.name));
@@ -70,7 +70,7 @@ async fn tables_are_created_listed_described_and_deleted() {
 #[tokio::test]
 async fn a_missing_table_is_named_by_every_call() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let name = unique_name("nowhere");
     for error in [
         admin.descriptor(&name).await.unwrap_err(),
@@ -115,7 +115,7 @@ async fn boundaries(admin: &Admin, name: &TableName) -> Vec<Bytes> {
 #[tokio::test]
 async fn regions_begin_at_the_split_keys() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let whole = TestTable::create("whole", plain, &[]).await;
     assert_eq!(boundaries(&admin, &whole.name).await, [""; 0]);
 
@@ -154,7 +154,7 @@ async fn regions_begin_at_the_split_keys() {
 
 #[tokio::test]
 async fn empty_and_doubled_split_keys_are_refused() {
-    let admin = connect().await.admin();
+    let admin = Admin::new(&connect().await);
     for (keys, word) in [
         (&[""][..], "empty split key"),
         (&["", "m"], "empty split key"),
@@ -173,7 +173,7 @@ async fn empty_and_doubled_split_keys_are_refused() {
 #[tokio::test]
 async fn the_catalog_is_a_table() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     assert!(admin.exists("hbase:meta").await.unwrap());
     assert_eq!(admin.state("hbase:meta").await.unwrap(), TableState::Enabled);
     let regions = admin.regions("hbase:meta").await.unwrap();
@@ -201,7 +201,7 @@ async fn the_catalog_is_a_table() {
 #[tokio::test]
 async fn tables_of_two_namespaces_may_have_one_name() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let space = format!("suite_{:x}", fastrand::u32(..));
     admin.create_namespace(space.as_str()).await.unwrap();
     let owned = TestTable::create("twins", plain, &[]).await;

@@ -9,7 +9,7 @@ use std::{
 use futures::FutureExt;
 use hbase_txn::{
     ClientErrorKind, Delete, Error, ErrorKind, Get, PartitionedTable, Put, Result, TableDescriptor,
-    TableDescriptorExt, TableName, UpdateOptions, UpdateView, Updated,
+    TableDescriptorExt, TableName, UpdateOptions, UpdateView, Updated, admin::Admin,
 };
 use tokio::{runtime::Handle, task::block_in_place};
 
@@ -273,7 +273,7 @@ async fn versions_that_a_table_gets_are_noticed_by_who_has_it_open() {
     let connection = connect().await;
     let table = TestTable::create("gets_versions", recorded, &[]).await;
     let opened = table.open(&connection).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     admin
         .modify_table(&descriptor.with_partition_version())

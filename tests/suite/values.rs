@@ -5,6 +5,7 @@ use hbase_provision::{Repair, Skew, audit_table};
 use hbase_txn::{
     Append, ClientErrorKind, Comparator, Comparison, Condition, Delete, Error, Filter, Get, Increment,
     Outcome, PartitionedTable, Put, Scan, TableDescriptor,
+    admin::Admin,
     latch::LatchManagerOptions,
     lock::{LockManagerOptions, LockTableOptions},
 };
@@ -134,7 +135,7 @@ async fn tables_rows_and_names_are_of_any_kind() {
     let connection = connect().await;
     let table = TestTable::create("names", recorded, &[]).await;
     let (name, text) = (&table.name, table.name.to_string());
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     assert!(admin.exists(name).await.unwrap());
     assert!(admin.exists(name.clone()).await.unwrap());
     assert!(admin.exists(&text).await.unwrap());
@@ -159,7 +160,7 @@ async fn tables_rows_and_names_are_of_any_kind() {
 #[tokio::test]
 async fn invalid_table_name_is_the_error_of_the_call() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let bad = "no table";
     let errors: [Error; 13] = [
         connection.table(bad).unwrap_err().into(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hbase_txn::{Cell, ClientErrorKind, Filter, Get, Put, Row, Scan, Table};
+use hbase_txn::{Cell, ClientErrorKind, Filter, Get, Put, Row, Scan, Table, admin::Admin};
 use rstest::rstest;
 
 use crate::support::{
@@ -131,7 +131,7 @@ async fn region_that_moves_in_a_row_costs_no_cell_and_doubles_none() {
         parts.push(part);
         // In the second and in the third row.
         if number == 1 || number == 6 {
-            let admin = connection.admin();
+            let admin = Admin::new(&connection);
             let descriptor = admin.descriptor(&owned.name).await.unwrap();
             let size = (10_u64 << 30) + number;
             let descriptor = descriptor.with_attribute("MAX_FILESIZE", size.to_string());

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use hbase_txn::{
     Append, ClientErrorKind, Condition, Delete, FamilyDescriptor, Get, Increment, OpenOptions, PartitionRule,
     PartitionedTable, Put, Row, Scan, TableDescriptor, TableDescriptorExt, TableName, Transaction,
+    admin::Admin,
 };
 use rstest::rstest;
 
@@ -89,7 +90,7 @@ async fn nothing_falls_back_to_it_when_the_endpoint_goes_away() {
     assert!(put_two(&table, "aaa").await.is_committed());
     let elsewhere = connect().await;
     let unplugged = by_three_without_endpoint(owned.name.clone());
-    elsewhere.admin().modify_table(&unplugged).await.unwrap();
+    Admin::new(&elsewhere).modify_table(&unplugged).await.unwrap();
     let outcome = put_two(&table, "bbb").await;
     assert!(outcome.is_not_applied(), "{outcome}");
     assert_eq!(
@@ -176,7 +177,7 @@ async fn one_row_that_the_server_refuses_keeps_all_from_being_applied() {
     // The open table does not notice the change, and sends what cannot be applied.
     let elsewhere = connect().await;
     let without_g = by_three_without_endpoint(owned.name.clone());
-    elsewhere.admin().modify_table(&without_g).await.unwrap();
+    Admin::new(&elsewhere).modify_table(&without_g).await.unwrap();
     for bad in ["xxxa", "xxxz"] {
         let transaction = table
             .transaction("xxx")

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use hbase_txn::{
     Connection, TableName,
+    admin::Admin,
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
 };
 
@@ -22,7 +23,7 @@ pub(crate) async fn latch_table(
     } else {
         options.no_state_family()
     };
-    assert!(options.create(&connection.admin()).await.unwrap());
+    assert!(options.create(&Admin::new(connection)).await.unwrap());
     table
 }
 

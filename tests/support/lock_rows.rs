@@ -3,6 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_txn::{
     Connection, TableName,
+    admin::Admin,
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 
@@ -25,7 +26,7 @@ pub(crate) async fn lock_table(
     } else {
         options
     };
-    assert!(options.create(&connection.admin()).await.unwrap());
+    assert!(options.create(&Admin::new(connection)).await.unwrap());
     table
 }
 

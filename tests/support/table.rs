@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::Bytes;
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, OpenOptions, PartitionRule, PartitionedTable, RegionInfo, Table,
-    TableDescriptor, TableDescriptorExt, TableName,
+    TableDescriptor, TableDescriptorExt, TableName, admin::Admin,
 };
 use tokio::sync::Mutex;
 
@@ -106,10 +106,7 @@ impl TestTable {
             config: cluster.config(),
         };
         let split_keys: Vec<Bytes> = split_keys.iter().copied().map(Bytes::from).collect();
-        cluster
-            .connect()
-            .await
-            .admin()
+        Admin::new(&cluster.connect().await)
             .create_table(&descriptor(table.name.clone()), &split_keys)
             .await
             .unwrap();
@@ -139,13 +136,13 @@ impl TestTable {
     }
 
     pub(crate) async fn regions(&self, connection: &Connection) -> Vec<RegionInfo> {
-        let regions = connection.admin().regions(&self.name).await.unwrap();
+        let regions = Admin::new(connection).regions(&self.name).await.unwrap();
         regions.into_iter().map(|found| found.region).collect()
     }
 
     /// Moves all written cells there.
     pub(crate) async fn store_in(&self, connection: &Connection, storage: Storage) {
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         if !matches!(storage, Storage::Memstore) {
             admin.flush_table(&self.name).await.unwrap();
         }
@@ -160,13 +157,12 @@ impl TestTable {
     pub(crate) async fn split_at(&self, connection: &Connection, row: &'static str) {
         let regions = self.regions(connection).await;
         let region = regions.iter().find(|region| region.contains(row.as_bytes()));
-        connection
-            .admin()
+        Admin::new(connection)
             .split_region(region.unwrap(), Some(row.into()))
             .await
             .unwrap();
         eventually("the halves are served", async || {
-            let regions = connection.admin().regions(&self.name).await.ok()?;
+            let regions = Admin::new(connection).regions(&self.name).await.ok()?;
             let split = regions.iter().any(|found| found.region.start_key == row);
             (split && regions.iter().all(|found| found.server.is_some())).then_some(())
         })
@@ -176,9 +172,9 @@ impl TestTable {
     /// Merges the table's two regions, and waits until that is done.
     pub(crate) async fn merge_both(&self, connection: &Connection) {
         let regions = self.regions(connection).await;
-        connection.admin().merge_regions(&regions).await.unwrap();
+        Admin::new(connection).merge_regions(&regions).await.unwrap();
         eventually("the merged region is served", async || {
-            let regions = connection.admin().regions(&self.name).await.ok()?;
+            let regions = Admin::new(connection).regions(&self.name).await.ok()?;
             (regions.len() == 1 && regions[0].server.is_some()).then_some(())
         })
         .await;
@@ -196,7 +192,7 @@ impl Drop for TestTable {
                 .unwrap();
             runtime.block_on(async {
                 let connection = Connection::builder(config).connect().await?;
-                connection.admin().delete_table(&name).await
+                Admin::new(&connection).delete_table(&name).await
             })
         });
         if let Ok(Err(error)) = deletion.join() {

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use hbase_txn::{LockedResource, NamespaceDescriptor, ProcedureState, ServerName};
+use hbase_txn::{
+    ServerName,
+    admin::{Admin, LockedResource, NamespaceDescriptor, ProcedureState},
+};
 
 use super::*;
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
 #[tokio::test]
 async fn namespaces_come_and_go() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let name = format!("versions_{:x}", fastrand::u64(..));
         let namespace = NamespaceDescriptor::new(&name).with_configuration("owner", "billing");
         admin.create_namespace(namespace.clone()).await.unwrap();
@@ -38,7 +41,7 @@ async fn namespaces_come_and_go() {
 async fn tables_are_snapped_cloned_restored_and_truncated() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "snapped", plain, &["m"]).await;
         let table = shared.of(&connection);
         for row in ["a", "z"] {
@@ -75,7 +78,7 @@ async fn tables_are_snapped_cloned_restored_and_truncated() {
 #[tokio::test]
 async fn balancer_and_normalizer_are_switched() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let before = admin.balancer_switch(false).await.unwrap();
         assert!(!admin.is_balancer_enabled().await.unwrap());
         assert!(!admin.balance().await.unwrap());
@@ -91,7 +94,7 @@ async fn balancer_and_normalizer_are_switched() {
 #[tokio::test]
 async fn unknown_region_server_is_not_decommissioned() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         assert_eq!(admin.decommissioned_region_servers().await.unwrap(), []);
         let unknown = ServerName {
             host: "nowhere.invalid".to_owned(),
@@ -113,7 +116,7 @@ async fn unknown_region_server_is_not_decommissioned() {
 async fn new_table_has_the_schema_of_another() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let described = |name: TableName| plain(name).with_attribute("MAX_FILESIZE", "10737418240");
         let shared = TestTable::create_on(cluster, "schema", described, &["g", "p"]).await;
         shared.of(&connection).put(put("a", "v")).await.unwrap();
@@ -154,7 +157,10 @@ async fn regions_that_were_listed_need_no_lookup() {
         let shared = TestTable::create_on(cluster, "listed", plain, &["g", "p"]).await;
         let proxy = Proxy::new();
         let connection = connect_by(proxy.clone(), cluster.config()).await;
-        assert_eq!(connection.admin().regions(&shared.name).await.unwrap().len(), 3);
+        assert_eq!(
+            Admin::new(&connection).regions(&shared.name).await.unwrap().len(),
+            3
+        );
         let before = proxy.requests("Scan");
         let table = shared.of(&connection);
         for row in ["a", "g", "z"] {
@@ -169,7 +175,7 @@ async fn regions_that_were_listed_need_no_lookup() {
 async fn region_is_closed_and_opened_again() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "assigned", plain, &["m"]).await;
         let table = shared.of(&connection);
         for row in ["a", "z"] {
@@ -206,7 +212,7 @@ async fn region_is_closed_and_opened_again() {
 #[tokio::test]
 async fn procedures_and_their_locks_are_listed() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let name = unique_name("procedures");
         let split_keys: Vec<_> = (b'a'..=b'y').map(|key| Bytes::copy_from_slice(&[key])).collect();
         let descriptor = plain(name.clone());
@@ -234,7 +240,7 @@ async fn procedures_and_their_locks_are_listed() {
 #[tokio::test]
 async fn servers_read_their_configuration_and_begin_logs() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let servers = admin.cluster_info().await.unwrap().live_servers;
         admin.update_configuration_of_all().await.unwrap();
         for server in &servers {
@@ -263,7 +269,7 @@ async fn servers_read_their_configuration_and_begin_logs() {
 #[tokio::test]
 async fn chores_of_the_master_run_and_are_switched() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         admin.cleaner_chore_switch(true).await.unwrap();
         assert!(admin.cleaner_chore_switch(false).await.unwrap());
         assert!(!admin.is_cleaner_chore_enabled().await.unwrap());
@@ -288,7 +294,7 @@ async fn chores_of_the_master_run_and_are_switched() {
 #[tokio::test]
 async fn unknown_servers_and_the_port_of_the_page_are_reported() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         assert_eq!(admin.master_info_port().await.unwrap(), None);
         let unknown = admin.unknown_servers().await;
         match cluster.status.version {

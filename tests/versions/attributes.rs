@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_local::LocalCluster;
-use hbase_txn::Increment;
+use hbase_txn::{Increment, admin::Admin};
 
 use super::*;
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 #[tokio::test]
 async fn a_table_that_names_a_jar_is_refused() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         // A jar that servers can read, because the master looks for the class in it first.
         let folder = match LocalCluster::new(&cluster.status.name) {
             Ok(local) => local.status().unwrap().folders["jars"].clone(),

@@ -4,7 +4,7 @@
 use hbase_provision::{Finding, Severity, audit_cluster, audit_table};
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName, latch::LatchTableOptions, lock::LockTableOptions,
+    TableName, admin::Admin, latch::LatchTableOptions, lock::LockTableOptions,
 };
 
 use tokio::process::Command;
@@ -128,7 +128,7 @@ async fn each_is_found_and_mended(tables: &[Broken]) {
             let table = TestTable::create_on(cluster, label, describe, splits).await;
             match label {
                 "manual" => table.split_at(&connection, "xxxm").await,
-                "disabled" => connection.admin().disable_table(&table.name).await.unwrap(),
+                "disabled" => Admin::new(&connection).disable_table(&table.name).await.unwrap(),
                 _ => {}
             }
             let found = broken(&connection, &table.name).await;

@@ -1,7 +1,7 @@
 //! Column families that are added, modified and deleted one by one.
 
 use futures::future::join_all;
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::{FamilyDescriptor, admin::Admin};
 
 use super::*;
 
@@ -9,7 +9,7 @@ use super::*;
 async fn families_change_one_by_one() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "families", plain, &["m"]).await;
         let name = &shared.name;
         let families = async || {

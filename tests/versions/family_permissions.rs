@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Outcome, Permission, PermissionScope, Result, TableDescriptor, TableDescriptorExt, TransactionId,
-    UserPermission, latch::PartitionLatches, lock::PartitionLocks,
+    Outcome, Permission, Result, TableDescriptor, TableDescriptorExt, TransactionId,
+    admin::{Admin, PermissionScope, UserPermission},
+    latch::PartitionLatches,
+    lock::PartitionLocks,
 };
 
 use super::*;
@@ -110,7 +112,7 @@ fn committed(outcome: Outcome) -> Result<()> {
 #[tokio::test]
 async fn permissions_on_families_are_enough_and_each_is_needed() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = format!("user_{:08x}", fastrand::u32(..));
         let shared = TestTable::create_on(cluster, "families", with_all_families, &[]).await;
         let grant = async |scope: PermissionScope, permissions: &[Permission]| {
@@ -162,7 +164,7 @@ async fn permissions_on_families_are_enough_and_each_is_needed() {
 #[tokio::test]
 async fn permission_to_create_is_everything_on_the_table() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = format!("user_{:08x}", fastrand::u32(..));
         let shared = TestTable::create_on(cluster, "creators", by_three, &[]).await;
         let others = shared.of(admin.connection());
@@ -180,7 +182,10 @@ async fn permission_to_create_is_everything_on_the_table() {
             "hbase.coprocessor.region.classes",
             "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint",
         );
-        connection.admin().modify_table(&without_checks).await.unwrap();
+        Admin::new(&connection)
+            .modify_table(&without_checks)
+            .await
+            .unwrap();
         eventually("the user reads", async || {
             theirs.get(Get::new("xxx1")).await.ok().flatten()
         })

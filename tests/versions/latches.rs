@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Admin, Connection, ErrorKind, Increment, Level, TableDescriptor, TableName,
+    Connection, ErrorKind, Increment, Level, TableDescriptor, TableName,
+    admin::Admin,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 
@@ -73,14 +74,14 @@ async fn a_latch_is_made_counted_by_several_forgotten_and_made_again() {
                 } else {
                     assert_eq!(far.count_down(1).await.unwrap().left, 3);
                 }
-                flush(&connection.admin(), &table).await;
+                flush(&Admin::new(&connection), &table).await;
                 assert!(ours.delete().await.unwrap());
                 assert_eq!(far.show().await.unwrap().state, LatchState::Absent);
 
                 ours.init(3, SHORT).await.unwrap();
                 assert_eq!(far.count_down(1).await.unwrap().left, 2);
                 assert_eq!(ours.count_down(1).await.unwrap().left, 1);
-                flush(&connection.admin(), &table).await;
+                flush(&Admin::new(&connection), &table).await;
                 assert_eq!(far.wait(PATIENCE).await.unwrap(), WaitOutcome::Expired);
                 let state = match here.has_state_family() {
                     true => LatchState::Expired,

@@ -49,7 +49,7 @@ use std::collections::BTreeSet;
 use hbase_local::HBaseVersion;
 use hbase_txn::{
     ClientErrorKind, Compression, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan,
-    TableName, TimeRange,
+    TableName, TimeRange, admin::Admin,
 };
 
 use support::{
@@ -77,7 +77,7 @@ fn every_release_is_there() {
 #[tokio::test]
 async fn the_cluster_is_the_release_that_it_says() {
     on_each(async |cluster| {
-        let info = cluster.connect().await.admin().cluster_info().await.unwrap();
+        let info = Admin::new(&cluster.connect().await).cluster_info().await.unwrap();
         assert_eq!(info.version, cluster.status.version.unwrap().to_string());
     })
     .await;
@@ -142,11 +142,11 @@ async fn tables_that_transactions_are_not_possible_on() {
         assert_eq!(refused(&table.name).await, ClientErrorKind::EndpointMissing);
         let table = TestTable::create_on(cluster, "cut", by_three, &["xxxm"]).await;
         assert_eq!(refused(&table.name).await, ClientErrorKind::PartitionCut);
-        connection.admin().disable_table(&table.name).await.unwrap();
+        Admin::new(&connection).disable_table(&table.name).await.unwrap();
         assert_eq!(refused(&table.name).await, ClientErrorKind::TableDisabled);
-        connection.admin().disable_table(&table.name).await.unwrap();
-        connection.admin().enable_table(&table.name).await.unwrap();
-        connection.admin().enable_table(&table.name).await.unwrap();
+        Admin::new(&connection).disable_table(&table.name).await.unwrap();
+        Admin::new(&connection).enable_table(&table.name).await.unwrap();
+        Admin::new(&connection).enable_table(&table.name).await.unwrap();
     })
     .await;
 }

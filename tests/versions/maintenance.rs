@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{ClientErrorKind, Connection, Delete, FamilyDescriptor, Put, Scan, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Delete, FamilyDescriptor, Put, Scan, TableName, admin::Admin};
 
 use crate::{
     on_each,
@@ -16,7 +16,7 @@ use crate::{
 async fn a_major_compaction_drops_what_was_flushed_and_deleted() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let table = TestTable::create_on(cluster, "maintenance", plain, &["m"]).await;
         let (name, data) = (&table.name, table.of(&connection));
         // There is nothing to flush or to compact.
@@ -41,7 +41,7 @@ async fn a_major_compaction_drops_what_was_flushed_and_deleted() {
 
 /// Waits until the regions of a table have this many store files, by the reports of their servers.
 async fn await_store_files(connection: &Connection, table: &TableName, files: u32) {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     let regions = admin.regions(table).await.unwrap();
     let is_of_table = |name| regions.iter().any(|found| found.region.name == name);
     eventually("the store files are reported", async || {
@@ -57,7 +57,7 @@ async fn await_store_files(connection: &Connection, table: &TableName, files: u3
 async fn one_family_is_flushed_and_compacted() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let two = |name: TableName| plain(name).with_family(FamilyDescriptor::new("g"));
         let shared = TestTable::create_on(cluster, "one-family", two, &[]).await;
         let (name, table) = (&shared.name, shared.of(&connection));
@@ -90,7 +90,7 @@ async fn one_family_is_flushed_and_compacted() {
 async fn a_mob_family_is_compacted_like_others() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let mob = |name: TableName| {
             let family = FamilyDescriptor::new("m").with_attribute("IS_MOB", "true");
             plain(name).with_family(family.with_attribute("MOB_THRESHOLD", "100"))
@@ -128,7 +128,7 @@ async fn a_mob_family_is_compacted_like_others() {
 async fn time_of_the_last_major_compaction_is_known() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "compacted", plain, &[]).await;
         let name = &shared.name;
         assert_eq!(admin.last_major_compaction_timestamp(name).await.unwrap(), None);

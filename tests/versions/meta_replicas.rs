@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Config, Connection, Consistency, Get, MetaReplicaMode, Row, Scan};
+use hbase_txn::{
+    ClientErrorKind, Config, Connection, Consistency, Get, MetaReplicaMode, Row, Scan, admin::Admin,
+};
 
 use super::{Cluster, TestTable, keys, on_each, plain, put};
 use crate::support::{connect_by, eventually, spy::Spy};
@@ -30,7 +32,7 @@ async fn replica_of_meta_answers_lookups() {
             name.of(&client).put(put(row, "v")).await.unwrap();
         }
         // A replica reads what is in files.
-        client.admin().flush_table(META).await.unwrap();
+        Admin::new(&client).flush_table(META).await.unwrap();
         for config in configs(cluster) {
             // One call for both regions, because the look-up brings the neighbours.
             eventually("the replica knows the table", async || {
@@ -82,7 +84,7 @@ async fn replica_that_is_behind_leads_to_the_primary() {
             assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
 
             // The replica knows the region, but not its split.
-            let admin = client.admin();
+            let admin = Admin::new(&client);
             admin.flush_table(META).await.unwrap();
             eventually("the replica knows the table", async || {
                 let (other, spy) = connect(cluster.config(), MetaReplicaMode::LoadBalance).await;

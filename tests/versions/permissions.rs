@@ -2,8 +2,9 @@
 
 use futures::future::join_all;
 use hbase_txn::{
-    CloneSnapshotOptions, Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row,
-    RowOperation, Table, TableDescriptor, Transaction, UserPermission,
+    Failure, FailureKind, Increment, Outcome, Permission, Row, RowOperation, Table, TableDescriptor,
+    Transaction,
+    admin::{Admin, CloneSnapshotOptions, PermissionScope, UserPermission},
 };
 
 use super::*;
@@ -65,7 +66,7 @@ async fn first(table: &Table) -> Result<Option<Row>, Failure<ClientErrorKind>> {
 #[tokio::test]
 async fn user_has_what_was_granted_until_it_is_revoked() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = unique_user();
         let shared = TestTable::create_on(cluster, "granted", by_three, &[]).await;
         let connection = as_user(cluster, &user).await;
@@ -83,7 +84,7 @@ async fn user_has_what_was_granted_until_it_is_revoked() {
         says(&error, &[&user, &shared.name.to_string()]);
         let reads = granted(&[Permission::Read]);
         assert!(!admin.has_user_permissions(&reads).await.unwrap());
-        let error = connection.admin().grant(&reads, false).await.unwrap_err();
+        let error = Admin::new(&connection).grant(&reads, false).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
         says(&error, &[&user, "ADMIN", &shared.name.to_string()]);
 
@@ -158,7 +159,7 @@ async fn user_has_what_was_granted_until_it_is_revoked() {
 #[tokio::test]
 async fn permissions_are_granted_on_every_scope() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = unique_user();
         let shared = TestTable::create_on(cluster, "scopes", plain, &[]).await;
         let table = shared.of(admin.connection());
@@ -204,7 +205,7 @@ async fn permissions_are_granted_on_every_scope() {
 #[tokio::test]
 async fn permissions_in_a_snapshot_are_restored_on_request() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = unique_user();
         let connection = as_user(cluster, &user).await;
         let shared = TestTable::create_on(cluster, "acl", plain, &[]).await;
@@ -255,7 +256,7 @@ async fn permissions_in_a_snapshot_are_restored_on_request() {
 #[tokio::test]
 async fn cells_are_shown_to_those_with_their_labels() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = unique_user();
         let [secret, temporary] =
             ["secret", "temporary"].map(|label| format!("{label}_{}", fastrand::u32(..)));
@@ -344,10 +345,7 @@ async fn cells_are_shown_to_those_with_their_labels() {
         assert_eq!(admin.auths(&user).await.unwrap(), Vec::<String>::new());
         let error = admin.set_auths(&user, ["nosuchlabel"]).await.unwrap_err();
         says(&error, &["nosuchlabel"]);
-        let error = shared
-            .of(&as_user(cluster, &user).await)
-            .connection()
-            .admin()
+        let error = Admin::new(shared.of(&as_user(cluster, &user).await).connection())
             .add_labels(["mine"])
             .await
             .unwrap_err();
@@ -359,7 +357,7 @@ async fn cells_are_shown_to_those_with_their_labels() {
 #[tokio::test]
 async fn cells_are_shown_to_those_on_their_access_list() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let user = unique_user();
         let shared = TestTable::create_on(cluster, "listed", cell_by_cell, &[]).await;
         let table = shared.of(admin.connection());

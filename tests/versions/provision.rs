@@ -1,7 +1,7 @@
 //! Tables from files: created, and changed with their regions reopened.
 
 use hbase_provision::{Plan, TableFile, audit_table, reopen_table};
-use hbase_txn::{Get, PartitionedTable, TableName, lock::LockTableOptions};
+use hbase_txn::{Get, PartitionedTable, TableName, admin::Admin, lock::LockTableOptions};
 
 use crate::{
     on_each,
@@ -41,7 +41,7 @@ async fn is_applied(cluster: &Cluster, file: &TableFile, changes: bool) {
 #[tokio::test]
 async fn a_table_is_made_and_changed_by_files() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let name = unique_name("provision");
         is_applied(
             cluster,
@@ -65,13 +65,13 @@ async fn created_table_matches_its_file() {
         let connection = cluster.connect().await;
         let name = unique_name("locks");
         let locks = LockTableOptions::from(name.clone()).regions(3);
-        locks.create(&connection.admin()).await.unwrap();
+        locks.create(&Admin::new(&connection)).await.unwrap();
         let text = format!("table = '{name}'\nkind = 'locks'\nregions = 3");
         let file = TableFile::parse("locks.toml", &text).unwrap();
         let plan = Plan::read(&connection, &file).await.unwrap();
         assert_eq!((plan.changes(), plan.notes()), (&[][..], &[][..]));
         assert_eq!(plan.apply(&connection, &()).await.unwrap().regions, 3);
-        connection.admin().delete_table(&name).await.unwrap();
+        Admin::new(&connection).delete_table(&name).await.unwrap();
     })
     .await;
 }
@@ -85,7 +85,7 @@ async fn table_is_reopened_and_stays_enabled() {
         let openings = async || {
             let meta = connection.table("hbase:meta").unwrap();
             let mut found = Vec::new();
-            for region in connection.admin().regions(&table.name).await.unwrap() {
+            for region in Admin::new(&connection).regions(&table.name).await.unwrap() {
                 let row = meta.get(Get::new(region.region.name)).await.unwrap().unwrap();
                 found.push(row.value("info", "seqnumDuringOpen").unwrap().clone());
             }
@@ -110,8 +110,7 @@ async fn table_is_reopened_and_stays_enabled() {
             before.iter().zip(&after).all(|(before, after)| before < after),
             "{before:?} {after:?}"
         );
-        let lock = connection
-            .admin()
+        let lock = Admin::new(&connection)
             .table_lock("no-such-table", "a test")
             .await
             .unwrap();

@@ -1,6 +1,6 @@
 //! What servers report of the blocks that they read: 2.6.4 does, the other releases do not.
 
-use hbase_txn::{Condition, QueryMetrics, Row, RowOperation, Table};
+use hbase_txn::{Condition, QueryMetrics, Row, RowOperation, Table, admin::Admin};
 
 use super::*;
 
@@ -14,7 +14,7 @@ async fn on_rows_in_a_file(check: impl AsyncFn(bool, &Table)) {
         for row in ["a", "b", "c", "x", "y"] {
             table.put(put(row, "v")).await.unwrap();
         }
-        connection.admin().flush_table(&shared.name).await.unwrap();
+        Admin::new(&connection).flush_table(&shared.name).await.unwrap();
         check(cluster.status.version == Some(HBaseVersion::V2_6), &table).await;
         connection.close().await;
     })
@@ -88,7 +88,7 @@ async fn scans_report_what_servers_have_read() {
             let put = Put::new("big").cell("f", vec![cell], value.clone());
             table.put(put).await.unwrap();
         }
-        let admin = table.connection().admin();
+        let admin = Admin::new(table.connection());
         admin.flush_table(table.name()).await.unwrap();
         let big = || Scan::prefix("big").query_metrics().max_result_size(1 << 20);
         let least = if reports {

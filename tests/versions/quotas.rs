@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Admin, Append, Condition, Increment, OpenOptions, QuotaTarget, SpaceQuota, SpaceViolationPolicy, Table,
-    TableState, Throttle, ThrottleInterval, ThrottleType,
+    Append, Condition, Increment, OpenOptions, Table, TableState,
+    admin::{Admin, QuotaTarget, SpaceQuota, SpaceViolationPolicy, Throttle, ThrottleInterval, ThrottleType},
 };
 
 use super::*;
@@ -33,7 +33,7 @@ async fn throttled_table_is_slow_and_loses_nothing() {
             return;
         }
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "throttled", plain, &[]).await;
         let table = shared.of(&connection);
         let target = QuotaTarget::Table(shared.name.clone());
@@ -81,7 +81,7 @@ async fn throttles_apply_unless_they_are_switched_off() {
     let _alone = THROTTLES.write().await;
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         assert!(admin.is_rpc_throttle_enabled().await.unwrap());
         let shared = TestTable::create_on(cluster, "switched", plain, &[]).await;
         let table = shared.of(&connection);
@@ -108,7 +108,7 @@ async fn throttles_apply_unless_they_are_switched_off() {
 #[tokio::test]
 async fn requests_exceed_throttles_only_if_servers_have_a_capacity() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let error = admin.exceed_throttle_quota_switch(true).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::Server, "{error}");
         says(&error, &["switching the excess of throttles"]);
@@ -127,7 +127,7 @@ async fn requests_exceed_throttles_only_if_servers_have_a_capacity() {
 #[tokio::test]
 async fn throttles_are_set_listed_and_removed() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let table = unique_name("quota");
         let user = format!("user_{:08x}", fastrand::u32(..));
         let namespace = format!("ns_{:08x}", fastrand::u32(..));
@@ -181,7 +181,7 @@ async fn throttles_are_set_listed_and_removed() {
 async fn space_quotas_are_set_listed_and_removed() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "space", plain, &[]).await;
         let namespace = format!("ns_{:08x}", fastrand::u32(..));
         admin.create_namespace(namespace.as_str()).await.unwrap();
@@ -254,7 +254,7 @@ async fn fill(admin: &Admin, table: &Table) {
 async fn full_table_refuses_inserts_until_there_is_space() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "full", by_three, &[]).await;
         let (partitioned, table) = (shared.open(&connection).await, shared.of(&connection));
         let alone = shared
@@ -322,7 +322,7 @@ async fn full_table_refuses_inserts_until_there_is_space() {
 async fn table_that_its_space_quota_disables_stays_so_until_there_is_space() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "full", plain, &[]).await;
         let table = shared.of(&connection);
         let own = QuotaTarget::Table(shared.name.clone());

@@ -1,7 +1,10 @@
 //! Single regions: found by their names, listed by their servers, and emptied.
 
 use bytes::Bytes;
-use hbase_txn::{RegionInfo, split_keys_between};
+use hbase_txn::{
+    RegionInfo,
+    admin::{Admin, split_keys_between},
+};
 
 use super::*;
 
@@ -9,7 +12,7 @@ use super::*;
 async fn truncated_region_is_empty_and_others_stay() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "emptied", plain, &["g", "p"]).await;
         let table = shared.of(&connection);
         for row in ["a", "h", "z"] {
@@ -51,7 +54,7 @@ async fn truncated_region_is_empty_and_others_stay() {
 #[tokio::test]
 async fn region_of_the_catalog_is_not_truncated() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let error = admin.truncate_region(&RegionInfo::meta()).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         says(&error, &["hbase:meta"]);
@@ -62,7 +65,7 @@ async fn region_of_the_catalog_is_not_truncated() {
 #[tokio::test]
 async fn region_is_found_by_its_full_and_its_encoded_name() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let shared = TestTable::create_on(cluster, "named", plain, &["g,h", "p\\x00.1234"]).await;
         for found in admin.regions(&shared.name).await.unwrap() {
             let encoded = found.region.encoded_text();
@@ -92,7 +95,7 @@ async fn region_is_found_by_its_full_and_its_encoded_name() {
 async fn servers_list_the_regions_that_they_have_open() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "online", plain, &["g", "p"]).await;
         let regions = admin.regions(&shared.name).await.unwrap();
         let listed = async || {
@@ -122,7 +125,7 @@ async fn servers_list_the_regions_that_they_have_open() {
 #[tokio::test]
 async fn regions_are_evenly_spread_between_two_keys() {
     on_each(async |cluster| {
-        let admin = cluster.connect().await.admin();
+        let admin = Admin::new(&cluster.connect().await);
         let spread = unique_name("spread");
         let keys = split_keys_between("aaaaa", "zzzzz", 6).unwrap();
         admin.create_table(&plain(spread.clone()), &keys).await.unwrap();

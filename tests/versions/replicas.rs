@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Row, Scan, Table, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Row, Scan, Table, TableName, admin::Admin};
 
 use super::{Cluster, TestTable, on_each, plain, put, says};
 use crate::support::{eventually, rows};
@@ -59,7 +59,7 @@ async fn replicas_answer_reads_that_allow_it() {
         // Replicas have nothing yet, and say so.
         let row = stale(&any, "z").await;
         assert!(row.key() == "z" && row.cells().is_empty(), "{row:?}");
-        let admin = patient.admin();
+        let admin = Admin::new(&patient);
         admin.flush_table(&name.name).await.unwrap();
         admin.disable_table(&name.name).await.unwrap();
         admin.enable_table(&name.name).await.unwrap();
@@ -99,7 +99,7 @@ async fn chosen_replica_alone_answers() {
         let replicated = |name: TableName| plain(name).with_attribute("REGION_REPLICATION", "2");
         let name = TestTable::create_on(cluster, "replica-id", replicated, &["m"]).await;
         let connection = cluster.connect().await;
-        let (table, admin) = (name.of(&connection), connection.admin());
+        let (table, admin) = (name.of(&connection), Admin::new(&connection));
         for row in ["a", "z"] {
             table.put(put(row, "first")).await.unwrap();
         }

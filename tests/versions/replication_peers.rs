@@ -1,7 +1,7 @@
 //! Replication peers. Their endpoint is one of HBase that only reads the writes, so there is no other
 //! cluster.
 
-use hbase_txn::ReplicationPeerConfig;
+use hbase_txn::admin::{Admin, ReplicationPeerConfig};
 
 use super::*;
 
@@ -11,7 +11,7 @@ const READS_ONLY: &str = "org.apache.hadoop.hbase.replication.VerifyWALEntriesRe
 async fn peers_are_added_switched_and_removed() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "replicated", plain, &[]).await;
         let id = format!("peer_{:08x}", fastrand::u32(..));
         let config = ReplicationPeerConfig::new("127.0.0.1:1:/none")

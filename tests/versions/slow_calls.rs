@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Comparison, ReadFilter, Regex};
+use hbase_txn::{Comparison, ReadFilter, Regex, admin::Admin};
 
 use super::*;
 use support::eventually;
@@ -11,7 +11,7 @@ use support::eventually;
 async fn slow_and_large_calls_are_listed_and_cleared() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "slow", plain, &[]).await;
         let table = shared.of(&connection);
         table.put(put("large", vec![b'a'; 2 << 20])).await.unwrap();
@@ -19,7 +19,7 @@ async fn slow_and_large_calls_are_listed_and_cleared() {
             .server
             .clone()
             .unwrap();
-        let own = |calls: Vec<hbase_txn::SlowCall>| {
+        let own = |calls: Vec<hbase_txn::admin::SlowCall>| {
             let prefix = format!("{},", shared.name);
             let is_own = move |region: &String| region.starts_with(&prefix);
             calls

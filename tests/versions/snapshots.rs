@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::*;
+use hbase_txn::admin::Admin;
 use support::eventually;
 
 #[tokio::test]
 async fn snapshot_with_a_ttl_is_deleted_unless_that_is_switched_off() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "expiring", plain, &[]).await;
         let name = |label: &str| format!("{label}_{:x}", fastrand::u64(..));
         let found = async |name: &str| {

@@ -1,6 +1,9 @@
 //! Store file trackers of tables, families and clones of snapshots.
 
-use hbase_txn::{CloneSnapshotOptions, FamilyDescriptor};
+use hbase_txn::{
+    FamilyDescriptor,
+    admin::{Admin, CloneSnapshotOptions},
+};
 
 use super::*;
 
@@ -11,7 +14,7 @@ const TRACKER: &str = "hbase.store.file-tracker.impl";
 async fn trackers_of_a_table_and_a_family_are_changed() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let two = |name: TableName| plain(name).with_family(FamilyDescriptor::new("g"));
         let shared = TestTable::create_on(cluster, "tracked", two, &["m"]).await;
         let (name, table) = (&shared.name, shared.of(&connection));
@@ -80,7 +83,7 @@ async fn trackers_of_a_table_and_a_family_are_changed() {
 async fn clone_of_a_snapshot_has_another_tracker() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let shared = TestTable::create_on(cluster, "cloned", plain, &["m"]).await;
         for row in ["a", "z"] {
             shared.of(&connection).put(put(row, "v")).await.unwrap();

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hbase_txn::{
     Append, ClientErrorKind, Delete, FamilyDescriptor, Increment, OpenOptions, Put, Scan, TableName,
+    admin::Admin,
 };
 
 use crate::{
@@ -63,7 +64,7 @@ async fn of_rows_that_can_not_all_be_changed_none_is() {
         // Changed by another client, so that the open table sends a change that the server must
         // refuse.
         let admin = cluster.connect().await;
-        let admin = admin.admin();
+        let admin = Admin::new(&admin);
         admin
             .modify_table(&by_three_without_endpoint(owned.name.clone()))
             .await

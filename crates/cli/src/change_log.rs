@@ -17,7 +17,10 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::Error;
-use hbase_txn::{AdminChange, BytesBinary, ChangeLog, Config, Connection, TableDescriptor};
+use hbase_txn::{
+    BytesBinary, Config, Connection, TableDescriptor,
+    admin::{AdminChange, ChangeLog},
+};
 use jiff::Timestamp;
 use serde::Serialize;
 

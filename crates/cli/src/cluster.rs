@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Admin, ClientErrorKind, ClusterAddress, Config, Connection, ConnectionUri, TableName};
+use hbase_txn::{
+    ClientErrorKind, ClusterAddress, Config, Connection, ConnectionUri, TableName, admin::Admin,
+};
 
 use crate::{
     change_log::ChangeFile,
@@ -180,7 +182,7 @@ impl Global {
     /// Connects to the cluster for a change that opens or closes all regions of a table, and allows more time
     /// for many of them.
     pub(crate) async fn connect_for(&self, table: &TableName) -> Result<Admin, Failure> {
-        let admin = self.connect().await?.admin();
+        let admin = Admin::new(&self.connect().await?);
         match admin.regions(table).await {
             Ok(regions) => Ok(admin.with_time_for_regions(regions.len())),
             // The change reports it with its own context.

@@ -4,7 +4,7 @@ use std::{any::TypeId, env, ffi::OsStr, time::Duration};
 
 use clap::{Command, Parser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use hbase_txn::{ClientErrorKind, Connection, Error, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Error, TableName, admin::Admin};
 
 use crate::{
     exit::Failure,
@@ -69,7 +69,7 @@ async fn read(global: &Global) -> Option<Vec<String>> {
     let config = global.chosen().ok()?.config;
     let read = async {
         let connection = Connection::builder(config).connect().await.ok()?;
-        connection.admin().tables().await.ok()
+        Admin::new(&connection).tables().await.ok()
     };
     let tables = tokio::time::timeout(PATIENCE, read).await.ok()??;
     Some(tables.iter().map(TableName::to_string).collect())

@@ -20,6 +20,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use hbase_admin::Admin;
 use hbase_client::{
     Compression, Config, Connection, Connector, DialTarget, FamilyDescriptor, Io, Mutation, Put, Scan, Table,
     TableDescriptor, TableName, TcpConnector,
@@ -133,8 +134,9 @@ fn median<T: PartialOrd + Copy>(mut numbers: Vec<T>) -> T {
 async fn main() {
     let name: TableName = format!("compression_{}", process::id()).parse().unwrap();
     let plain = Connection::builder(config()).connect().await.unwrap();
+    let admin = Admin::new(&plain);
     let descriptor = TableDescriptor::from(name.clone()).with_family(FamilyDescriptor::new("f"));
-    plain.admin().create_table(&descriptor, &[]).await.unwrap();
+    admin.create_table(&descriptor, &[]).await.unwrap();
     let mut rng = fastrand::Rng::with_seed(1);
     let rows = (0..ROWS).map(|number| {
         let value = format!(
@@ -177,6 +179,6 @@ async fn main() {
             subject.name, subject.bytes
         );
     }
-    plain.admin().disable_table(&name).await.unwrap();
-    plain.admin().delete_table(&name).await.unwrap();
+    admin.disable_table(&name).await.unwrap();
+    admin.delete_table(&name).await.unwrap();
 }

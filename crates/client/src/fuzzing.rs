@@ -198,16 +198,13 @@ pub fn meta_row(data: &[u8]) {
     }
 }
 
-/// Descriptors of tables and namespaces, as the master sends them.
+/// Descriptors of tables, as the master sends them.
 pub fn descriptors(data: &[u8]) {
     if let Ok(schema) = pb::TableSchema::decode(Bytes::copy_from_slice(data))
         && let Ok(descriptor) = convert::table_descriptor(schema)
     {
         let again = convert::table_descriptor(convert::table_schema(&descriptor));
         assert_eq!(again.ok(), Some(descriptor));
-    }
-    if let Ok(namespace) = pb::NamespaceDescriptor::decode(Bytes::copy_from_slice(data)) {
-        let _ = convert::namespace(namespace);
     }
 }
 

@@ -5,11 +5,12 @@
 //! | [`Connection`] | a client of one cluster; everything else is created from it |
 //! | [`Table`] | gets, puts, deletes, increments, appends, conditional changes, calls of endpoints |
 //! | [`ResultScanner`] | rows in order, over all regions |
-//! | [`Admin`] | tables, regions, servers |
 //! | [`Config`], [`ConnectionUri`], [`ClusterAddress`] | the address of the cluster, and all timeouts |
 //! | [`Connector`] | the transport to servers, for tunnels and for tests |
 //! | [`Environment`] | clocks and random numbers, for tests |
 //! | [`Error`], [`ErrorKind`] | the failures of calls, with instructions for the user |
+//!
+//! The administration of tables, regions and servers is the crate `hbase-admin`.
 //!
 //! Every future ends within its deadline (one minute, unless [`Config`] says otherwise), and may be
 //! dropped at any await point.
@@ -66,13 +67,9 @@ mod wire;
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use client::AuthenticatedUser;
 pub use client::{
-    Admin, AdminChange, ChangeLog, CheckAndMutateResult, CloneSnapshotOptions, ClusterInfo, Connection,
-    ConnectionBuilder, EndpointCall, EntityLock, FailedWrite, IngestEvent, LockedResource, OnlineRegion,
-    ParallelScanner, PermissionScope, Procedure, ProcedureLock, ProcedureState, QuotaScope, QuotaTarget,
-    RegionAnswer, RegionInTransition, RegionLoad, RegionScanMetrics, ReplicationPeer, ReplicationPeerConfig,
-    ResultScanner, RowOperation, ScanMetrics, ServerLoad, SlowCall, SnapshotDescription, SnapshotKind,
-    SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Table, TableRegion, Throttle, ThrottleInterval,
-    ThrottleSettings, ThrottleType, UserPermission, Writer, WriterOptions,
+    AdminChange, ChangeLog, CheckAndMutateResult, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
+    IngestEvent, ParallelScanner, RegionAnswer, RegionScanMetrics, ResultScanner, RowOperation, ScanMetrics,
+    Table, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MappedAddress, MetaReplicaMode};
 #[cfg(feature = "kerberos")]
@@ -88,10 +85,10 @@ pub use error::{
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
-    IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule,
-    Permission, Put, QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
-    RegionInfo, Row, Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState,
-    TimeRange, parse_bytes_binary, split_keys_between,
+    IntoTableName, IntoValue, IsolationLevel, Mutation, Partition, PartitionRule, Permission, Put,
+    QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan,
+    ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableRegion, TableState, TimeRange,
+    parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]

@@ -2,7 +2,8 @@
 
 use std::{fs, io, net::Ipv4Addr, time::Duration};
 
-use hbase_client::{ClusterAddress, Config, Connection, ErrorKind, HostPort, PermissionScope, Scan};
+use hbase_admin::{Admin, PermissionScope};
+use hbase_client::{ClusterAddress, Config, Connection, ErrorKind, HostPort, Scan};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -70,7 +71,7 @@ impl Controllers {
 
     /// Queries each. One that refuses the current user is ready.
     async fn query(self, connection: &Connection) -> Result<()> {
-        let admin = connection.admin();
+        let admin = Admin::new(connection);
         let ready = |answered: hbase_client::Result<()>| match answered {
             Err(error) if error.kind() != ErrorKind::AccessDenied => Err(error),
             _ => Ok(()),
@@ -162,7 +163,7 @@ impl Serving<'_> {
 
     async fn try_client(&self, timeout: Duration) -> Result<bool> {
         let connection = connect(self.layout, self.ports, timeout).await?;
-        let live = connection.admin().cluster_info().await?.live_servers;
+        let live = Admin::new(&connection).cluster_info().await?.live_servers;
         let meta = connection.table("hbase:meta")?;
         meta.scan(Scan::new().limit(1))?.next().await?;
         self.controllers.query(&connection).await?;
@@ -195,7 +196,7 @@ pub(super) async fn answers(layout: &Layout, ports: &Ports) -> bool {
     }
     let ask = async {
         let connection = connect(layout, ports, CLIENT_TAKES).await?;
-        connection.admin().cluster_info().await?;
+        Admin::new(&connection).cluster_info().await?;
         connection.close().await;
         Ok::<_, crate::Error>(())
     };

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use hbase_admin::Admin;
 use tokio::time::Instant;
 
 use super::{
@@ -90,7 +91,7 @@ fn left(deadline: Instant) -> Duration {
 /// Calls the master to stop the cluster, as `stop-hbase.sh` does.
 async fn ask_to_shut_down(layout: &Layout, ports: &Ports, timeout: Duration) -> Result<()> {
     let connection = ready::connect(layout, ports, timeout).await?;
-    connection.admin().shut_down_cluster().await?;
+    Admin::new(&connection).shut_down_cluster().await?;
     connection.close().await;
     Ok(())
 }

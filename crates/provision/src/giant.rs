@@ -7,10 +7,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use hbase_client::{
-    Admin, Partition, PartitionRule, RegionInfo, RegionLoad, Scan, Table, TableDescriptor,
-    low_level::AdminCalls,
-};
+use hbase_admin::{Admin, RegionLoad, low_level::AdminCalls};
+use hbase_client::{Partition, PartitionRule, RegionInfo, Scan, Table, TableDescriptor};
 use hbase_txn::Result;
 use tokio::time::Instant;
 

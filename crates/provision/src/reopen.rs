@@ -1,5 +1,6 @@
 //! Reopens the regions of a table.
 
+use hbase_admin::Admin;
 use hbase_client::{Connection, IntoTableName, TableName, TableState};
 use hbase_txn::{ClientErrorKind, Error, Result};
 
@@ -28,7 +29,7 @@ pub async fn reopen_table(connection: &Connection, table: impl IntoTableName) ->
 }
 
 async fn reopen(connection: &Connection, table: &TableName, lock: &TableLock) -> Result<usize> {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     admin.await_table_procedures(table).await?;
     let state = admin.state(table).await?;
     if state != TableState::Enabled {

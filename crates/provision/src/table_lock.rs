@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 
-use hbase_client::{Connection, EntityLock, TableName};
+use hbase_admin::{Admin, EntityLock};
+use hbase_client::{Connection, TableName};
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result};
 use tokio::time::sleep;
 
@@ -23,7 +24,10 @@ pub(super) struct TableLock {
 impl TableLock {
     /// Waits for the lock within the operation timeout. A lock that is dropped expires.
     pub(super) async fn acquire(connection: &Connection, table: &TableName) -> Result<Self> {
-        match connection.admin().table_lock(name_for(table)?, "hbase-txn").await {
+        match Admin::new(connection)
+            .table_lock(name_for(table)?, "hbase-txn")
+            .await
+        {
             Ok(lock) => Ok(Self { lock: Some(lock) }),
             Err(error) if error.kind() == ClientErrorKind::AccessDenied => Ok(Self { lock: None }),
             Err(error) => {

@@ -1,3 +1,4 @@
+use hbase_admin::Admin;
 use hbase_client::{Connection, FamilyDescriptor, PartitionRule, TableDescriptor};
 use hbase_fake::FakeHBase;
 
@@ -22,7 +23,7 @@ async fn open(connection: &Connection, options: OpenOptions, versioned: bool) ->
         true => table.with_partition_version(),
         false => table.with_record_family(),
     };
-    connection.admin().create_table(&table, &[]).await.unwrap();
+    Admin::new(connection).create_table(&table, &[]).await.unwrap();
     options.open(connection, "orders").await.unwrap()
 }
 

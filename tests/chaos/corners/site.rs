@@ -6,6 +6,7 @@ use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
     Config, Connection, PartitionedTable, TableDescriptorExt, TableName,
+    admin::Admin,
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions, PartitionLatches},
     lock::{LockManager, LockManagerOptions, LockTableOptions, PartitionLocks},
 };
@@ -43,7 +44,7 @@ impl Site {
             let name = format!("corners_{what}_{}_{:x}", settings.seed, fastrand::u32(..));
             name.parse().unwrap()
         };
-        let admin = connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
         let locks = LockTableOptions::from(name("locks")).regions(1);
         let latches = LatchTableOptions::from(name("latches")).regions(1);
         let data = create_table_as(connection, settings, "corners", &[], |descriptor| {
@@ -88,7 +89,7 @@ impl Site {
     }
 
     pub(super) async fn remove(self) {
-        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&self.connection).with_operation_timeout(PATIENCE);
         // Cases create their own tables, whose names begin with this one.
         let data = format!("{}_", self.clean.data.name());
         let tables = admin.tables().await.unwrap().into_iter();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use hbase_txn::{
     ClientErrorKind, Connection, Failure, FailureKind, Get, OpenOptions, Outcome, Put, Scan, ServiceKind,
+    admin::Admin,
 };
 use tokio::time::Instant;
 
@@ -153,7 +154,7 @@ async fn registry_and_meta_may_be_away_beyond_their_own_timeout() {
     let connection = connect.connect().await.unwrap();
     let (table, admin) = (
         connection.table(rig.table.name().clone()).unwrap(),
-        connection.admin(),
+        Admin::new(&connection),
     );
     let back = Instant::now() + AWAY;
     rig.proxy.rule(move |_| match Instant::now() < back {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hbase_txn::{Get, Increment, Outcome, Put, Scan, TableDescriptorExt, TransactionId};
+use hbase_txn::{Get, Increment, Outcome, Put, Scan, TableDescriptorExt, TransactionId, admin::Admin};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{COMMIT, Rig};
@@ -88,7 +88,7 @@ async fn slow_answers_of_servers_that_answer_pings_are_waited_for() {
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, |config| config).await;
     let table = rig.table.table();
-    let admin = rig.connection.admin();
+    let admin = Admin::new(&rig.connection);
     // All connections are open already.
     admin.flush_table(rig.table.name()).await.unwrap();
     let dialled = rig.proxy.dialled();

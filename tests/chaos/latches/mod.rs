@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     Config, Connection, Scan, TableName,
+    admin::Admin,
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
 };
 
@@ -49,7 +50,7 @@ impl Rig {
             true => options,
             false => options.no_state_family(),
         };
-        let admin = connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
         assert!(options.create(&admin).await.unwrap());
         Self {
             cluster,
@@ -100,7 +101,7 @@ impl Rig {
     }
 
     pub(crate) async fn end(self) {
-        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&self.connection).with_operation_timeout(PATIENCE);
         admin.delete_table(&self.name).await.unwrap();
         self.connection.close().await;
     }

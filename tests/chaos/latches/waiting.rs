@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     Level, Scan,
+    admin::Admin,
     latch::{Latch, WaitOutcome},
 };
 use tokio::task::JoinHandle;
@@ -44,7 +45,7 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
         .collect();
 
     // The latches of the silent server are those in its regions.
-    let regions = rig.connection.admin().regions(&rig.name).await.unwrap();
+    let regions = Admin::new(&rig.connection).regions(&rig.name).await.unwrap();
     let silent = regions[0].server.clone().unwrap();
     let mut rows = rig
         .connection

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hbase_local::{BootOptions, Home, LocalCluster};
-use hbase_txn::{Config, Connection, Level, TableName, lock::LockTableOptions};
+use hbase_txn::{Config, Connection, Level, TableName, admin::Admin, lock::LockTableOptions};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -38,7 +38,7 @@ async fn lock_run_ends_its_program_before_the_lease_on_silence() {
     let connection = Connection::builder(config).connect().await.unwrap();
     let table: TableName = "silent".parse().unwrap();
     let options = LockTableOptions::from(table.clone()).regions(1);
-    assert!(options.create(&connection.admin()).await.unwrap());
+    assert!(options.create(&Admin::new(&connection)).await.unwrap());
     let locks = locks_of(&connection, &table).await;
 
     let mut run = Command::new(env!("CARGO_BIN_EXE_hbase-txn"))

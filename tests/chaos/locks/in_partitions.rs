@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, FamilyDescriptor, Get, TableDescriptorExt};
+use hbase_txn::{Connection, FamilyDescriptor, Get, TableDescriptorExt, admin::Admin};
 
 use super::contest::{Contest, HIGHEST, Terms, partition};
 use crate::{
@@ -77,7 +77,7 @@ async fn partition_lock_has_one_holder_and_no_stale_write_on_kills() {
     for connection in connections {
         connection.close().await;
     }
-    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
     admin.delete_table(&name).await.unwrap();
     connection.close().await;
 }

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     Connection, Level, TableName,
+    admin::Admin,
     lock::{LockManager, LockManagerOptions, LockRequest, LockTableOptions},
 };
 
@@ -73,7 +74,7 @@ impl Rig {
             Sort::WithCompanions => options,
             Sort::ProtectJava => options.protect_java_clients(),
         };
-        let admin = connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
         assert!(options.create(&admin).await.unwrap());
         Self {
             cluster,
@@ -101,7 +102,7 @@ impl Rig {
     }
 
     pub(crate) async fn end(self) {
-        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        let admin = Admin::new(&self.connection).with_operation_timeout(PATIENCE);
         admin.delete_table(&self.name).await.unwrap();
         self.connection.close().await;
     }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ErrorKind, lock::LockManager};
+use hbase_txn::{ErrorKind, admin::Admin, lock::LockManager};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -154,7 +154,7 @@ async fn spin(rig: &Rig, load: Load) -> Done {
 /// The protection of Java clients slows down each cycle of a hot lock until the next major
 /// compaction.
 async fn spin_while_compacted(rig: &Rig, load: Load) -> Done {
-    let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&rig.connection).with_operation_timeout(PATIENCE);
     let compactions = AtomicUsize::new(0);
     let compacting = async {
         loop {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_txn::{ErrorKind, Increment, Outcome, Recorded, ServerName, Settled, TransactionId};
+use hbase_txn::{ErrorKind, Increment, Outcome, Recorded, ServerName, Settled, TransactionId, admin::Admin};
 
 use super::{
     BRIEF, COMMIT, LONG, MARKS, PARTITIONS, Rig, bare, id, is_replayed, marks_row, settled, transaction,
@@ -79,7 +79,7 @@ async fn servers(shuffler: &Shuffler) -> HashMap<Bytes, ServerName> {
 async fn records_and_fences_outlive_moves_and_splits() {
     let rig = Rig::new("records_upheaval").await;
     let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(77));
-    let admin = rig.connections[1].admin();
+    let admin = Admin::new(&rig.connections[1]);
 
     // Each region moves away and back, so that the server accepts the late requests.
     let known = Known::make(&rig, "move").await;
@@ -164,7 +164,7 @@ async fn kill(rig: &Rig, server: u16) {
 /// Puts a region of the table on each server, so that any killed server has one. Returns the server
 /// to kill.
 async fn spread(rig: &Rig) -> u16 {
-    let admin = rig.connections[1].admin();
+    let admin = Admin::new(&rig.connections[1]);
     let shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(79));
     let live = admin.cluster_info().await.unwrap().live_servers;
     for (region, server) in shuffler.regions().await.iter().zip(&live) {

@@ -15,7 +15,11 @@ fn table_is_created_once() {
         let connection = hbase.connect().await?;
         open(&connection).await?;
         open(&connection).await?;
-        assert!(connection.admin().exists("dlm_locks").await?);
+        assert!(
+            hbase_txn::admin::Admin::new(&connection)
+                .exists("dlm_locks")
+                .await?
+        );
         Ok(())
     });
 }

@@ -107,7 +107,7 @@ mod tests {
     use bytes::Bytes;
     use futures::future::try_join;
     use hbase_fake::{FakeHBase, Latency};
-    use hbase_txn::{Environment, FamilyDescriptor, TableDescriptor};
+    use hbase_txn::{Environment, FamilyDescriptor, TableDescriptor, admin::Admin};
 
     use super::*;
 
@@ -209,7 +209,7 @@ mod tests {
             let family = FamilyDescriptor::new("f").with_attribute("VERSIONS", "100");
             let descriptor = TableDescriptor::new(table)?.with_family(family);
             let splits = [Bytes::from(split)];
-            connection.admin().create_table(&descriptor, &splits).await?;
+            Admin::new(connection).create_table(&descriptor, &splits).await?;
         }
         // The regions of orders of one customer are on different servers, with different clocks.
         for (table, row, server) in [

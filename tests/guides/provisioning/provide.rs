@@ -13,7 +13,13 @@ fn table_is_as_the_file_describes_it() {
     hbase_fake::FakeHBase::run(async |hbase| {
         let connection = hbase.connect().await?;
         provide(&connection).await?;
-        assert_eq!(connection.admin().regions("orders").await?.len(), 16);
+        assert_eq!(
+            hbase_txn::admin::Admin::new(&connection)
+                .regions("orders")
+                .await?
+                .len(),
+            16
+        );
         Ok(())
     });
 }

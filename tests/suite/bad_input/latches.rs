@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     ClientErrorKind, Connection, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor, TableName,
+    admin::Admin,
     latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 
@@ -157,7 +158,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     );
     for regions in [0, 258] {
         let options = LatchTableOptions::from(unique_name("badregions")).regions(regions);
-        let error = options.create(&connection.admin()).await.unwrap_err();
+        let error = options.create(&Admin::new(&connection)).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
     }
 
@@ -167,7 +168,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     let latches = open(&impatient, &table.name).await.unwrap();
     let ours = latch(&latches, Level::Dc, "a");
     ours.init(2, HOUR).await.unwrap();
-    connection.admin().disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
     let error = open(&impatient, &table.name).await.unwrap_err();
     is(
         &error,
@@ -192,11 +193,11 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     );
 
     // The table is deleted while a task waits.
-    connection.admin().enable_table(&table.name).await.unwrap();
+    Admin::new(&connection).enable_table(&table.name).await.unwrap();
     let waiter = ours.clone();
     let waiting = tokio::spawn(async move { waiter.wait(HOUR).await });
     assert_eq!(ours.count_down(1).await.unwrap().left, 1);
-    connection.admin().delete_table(&table.name).await.unwrap();
+    Admin::new(&connection).delete_table(&table.name).await.unwrap();
     let error = within(DEADLINE * 4, waiting).await.unwrap().unwrap_err();
     assert!(
         matches!(
@@ -216,7 +217,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     assert!(
         LatchTableOptions::from(table.name.clone())
             .regions(1)
-            .create(&connection.admin())
+            .create(&Admin::new(&connection))
             .await
             .unwrap()
     );
@@ -335,5 +336,8 @@ async fn only_open_or_create_creates_a_missing_table() {
             .unwrap();
         assert!(!latches.has_state_family());
     }
-    assert_eq!(connection.admin().regions(&table.name).await.unwrap().len(), 2);
+    assert_eq!(
+        Admin::new(&connection).regions(&table.name).await.unwrap().len(),
+        2
+    );
 }

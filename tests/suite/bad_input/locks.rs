@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hbase_txn::{
     ClientErrorKind, Connection, Delete, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor,
     TableName,
+    admin::Admin,
     lock::{
         LockInfo, LockLoss, LockManager, LockManagerOptions, LockName, LockTableOptions, LockToken,
         ReleaseOutcome,
@@ -414,7 +415,7 @@ async fn unfit_table_gives_the_reason_and_other_families_are_fine() {
     let left = table.of(&connection).get(hbase_txn::Get::new(row)).await.unwrap();
     assert_eq!(left.unwrap().value("f", "L").unwrap(), "M");
 
-    connection.admin().disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
     let error = within(DEADLINE, open(&connection, &table.name))
         .await
         .unwrap_err();
@@ -454,7 +455,7 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
             None
         );
 
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let kind = match deleted {
             true => {
                 admin.delete_table(&table.name).await.unwrap();
@@ -496,7 +497,7 @@ async fn boundary_in_a_lock_is_named_and_other_locks_work() {
     let no_restriction = |name| TableDescriptor::from(name).with_family(FamilyDescriptor::new("D"));
     let table = TestTable::unmade("cutlock");
     let cut = companion_row(CLIENT, "cut");
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     admin
         .create_table(&no_restriction(table.name.clone()), &[cut])
         .await
@@ -550,5 +551,8 @@ async fn only_open_or_create_creates_a_missing_table() {
     assert!(guard.release().await.unwrap().is_released());
     // An existing table is not changed.
     assert!(!open(1).await.unwrap().has_companions());
-    assert_eq!(connection.admin().regions(&table.name).await.unwrap().len(), 3);
+    assert_eq!(
+        Admin::new(&connection).regions(&table.name).await.unwrap().len(),
+        3
+    );
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hbase_txn::{
     ClientErrorKind, Condition, Connection, Delete, ErrorKind, OpenOptions, PartitionedTable, Put, Scan,
-    TableDescriptor, TableName,
+    TableDescriptor, TableName, admin::Admin,
 };
 use rstest::rstest;
 
@@ -240,7 +240,7 @@ async fn manual_split_is_moved_to_the_beginning_of_the_partition() {
         rows.put(put(row, "v")).await.unwrap();
     }
     let region = table.regions(&connection).await.remove(0);
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     admin
         .split_region(&region, Some(Bytes::from("xxxm")))
         .await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Connection, Delete, Get, PartitionedTable, Scan, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Delete, Get, PartitionedTable, Scan, TableName, admin::Admin};
 
 use crate::support::{
     connect, put, says, standalone,
@@ -65,7 +65,7 @@ async fn a_disabled_table_is_named_as_such_and_told_how_to_enable_it() {
     let connection = impatient().await;
     let table = TestTable::create("disabled", by_three, &[]).await;
     let opened = table.open(&connection).await;
-    connection.admin().disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
     errors(
         &connection,
         &table.name,
@@ -79,9 +79,9 @@ async fn a_disabled_table_is_named_as_such_and_told_how_to_enable_it() {
     assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::TableDisabled);
 
     // Disabling twice is no error, and the client does not keep the disabled state in its cache.
-    connection.admin().disable_table(&table.name).await.unwrap();
-    connection.admin().enable_table(&table.name).await.unwrap();
-    connection.admin().enable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).enable_table(&table.name).await.unwrap();
+    Admin::new(&connection).enable_table(&table.name).await.unwrap();
     opened.table().put(put("xxx1", "v")).await.unwrap();
 }
 
@@ -91,7 +91,10 @@ async fn table_deleted_under_an_open_client_is_missing() {
     let table = TestTable::create("deleted", plain, &[]).await;
     let rows = table.of(&connection);
     rows.put(put("r", "v")).await.unwrap();
-    connect().await.admin().delete_table(&table.name).await.unwrap();
+    Admin::new(&connect().await)
+        .delete_table(&table.name)
+        .await
+        .unwrap();
     let error = within(DEADLINE, rows.put(put("r", "w"))).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
 }
@@ -99,7 +102,7 @@ async fn table_deleted_under_an_open_client_is_missing() {
 #[tokio::test]
 async fn a_table_can_not_be_created_in_a_missing_namespace_or_twice() {
     let connection = impatient().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let nowhere = TableName::new("nowhere", "missing").unwrap();
     let error = within(DEADLINE, admin.create_table(&plain(nowhere), &[]))
         .await
@@ -154,7 +157,7 @@ async fn an_unknown_family_is_the_servers_word_for_gets_and_scans() {
 #[tokio::test]
 async fn creating_a_namespace_twice_is_no_error() {
     let connection = impatient().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for _ in 0..2 {
         admin.create_namespace("suite_namespace").await.unwrap();
     }

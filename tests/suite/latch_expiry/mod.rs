@@ -7,7 +7,7 @@ mod sequence;
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Level, RegionInfo};
+use hbase_txn::{Level, RegionInfo, admin::Admin};
 use tokio::sync::Semaphore;
 
 use crate::support::{
@@ -186,7 +186,7 @@ impl Stage {
 async fn in_region(players: &Players, number: usize, region: &RegionInfo, sequences: &mut [Sequence]) {
     for place in 0..Event::ALL.len() {
         if place == schedule(number).0 {
-            let admin = players.data.connection().admin();
+            let admin = Admin::new(players.data.connection());
             admin.flush_region(region).await.unwrap();
         }
         join_all(sequences.iter_mut().map(|one| one.take(players, place))).await;

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::RegionInfo;
+use hbase_txn::{RegionInfo, admin::Admin};
 use tokio::sync::Semaphore;
 
 use super::sequence::{Event, Plan, Players, Sequence};
@@ -99,7 +99,7 @@ impl Schedule {
         for gap in gaps {
             join_all(sequences.iter_mut().map(|one| one.go_to(players, gap))).await;
             if self.flushed[gap] {
-                let admin = players.table.connection().admin();
+                let admin = Admin::new(players.table.connection());
                 admin.flush_region(region).await.unwrap();
             }
         }
@@ -107,7 +107,7 @@ impl Schedule {
 
     /// Runs all sequences of one region concurrently.
     async fn run(&self, players: &Players, region: &RegionInfo, sequences: &mut [Sequence]) {
-        let admin = players.table.connection().admin();
+        let admin = Admin::new(players.table.connection());
         let mut gap = 0;
         for event in 0..5 {
             self.go_to(players, region, sequences, gap..=self.gaps[event])

@@ -6,7 +6,7 @@ mod sequence;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_txn::{Delete, Get, Level, Put};
+use hbase_txn::{Delete, Get, Level, Put, admin::Admin};
 
 use crate::support::{
     connect,
@@ -29,7 +29,7 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
             lock_manager(&connection, &table.name, CLIENT).await,
             lock_manager(&connection, &table.name, CLIENT).await,
         );
-        let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+        let flush = async || Admin::new(&connection).flush_table(&table.name).await.unwrap();
         let cases: Vec<_> = LONG
             .into_iter()
             .flat_map(|long| [true, false].map(|vacated| (long, vacated)))
@@ -76,7 +76,7 @@ async fn two_short_leases_over_a_released_long_one_end_free() {
         for _ in 0..5 {
             owners.push(lock_manager(&connection, &table.name, CLIENT).await);
         }
-        let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+        let flush = async || Admin::new(&connection).flush_table(&table.name).await.unwrap();
         // Whether another holder dies before the two leases.
         for dies in [false, true] {
             let ids = LONG.map(|long| format!("{}-{dies}", long.as_secs()));
@@ -123,7 +123,7 @@ async fn attempt_refused_half_way_revives_no_earlier_holder() {
         lock_manager(&connection, &table.name, CLIENT).await,
         lock_manager(&connection, &table.name, CLIENT).await,
     );
-    let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+    let flush = async || Admin::new(&connection).flush_table(&table.name).await.unwrap();
     let guard = try_acquire(&first, "a", LONG[1]).await.unwrap();
     flush().await;
     assert!(guard.release().await.unwrap().is_released());
@@ -151,7 +151,7 @@ async fn hold_revoked_before_its_cleanup_revives_no_earlier_holder() {
             lock_manager(&connection, &table.name, CLIENT).await,
             lock_manager(&connection, &table.name, CLIENT).await,
         );
-        let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+        let flush = async || Admin::new(&connection).flush_table(&table.name).await.unwrap();
         let guard = try_acquire(&first, "a", LONG[1]).await.unwrap();
         flush().await;
         assert!(guard.release().await.unwrap().is_released());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use hbase_txn::{Condition, ErrorKind, Increment, Outcome, TransactionId, lock::LockLoss};
+use hbase_txn::{Condition, ErrorKind, Increment, Outcome, TransactionId, admin::Admin, lock::LockLoss};
 
 use super::{LEASE, SHARED, client, held, refused_by, with_locks};
 use crate::support::{connect, eventually, put, table::TestTable, value};
@@ -180,7 +180,10 @@ async fn splits_and_merges_keep_partition_locks() {
     let regions = async {
         made.split_at(&connection, "mmm").await;
         made.merge_both(&connection).await;
-        connection.admin().major_compact_table(&made.name).await.unwrap();
+        Admin::new(&connection)
+            .major_compact_table(&made.name)
+            .await
+            .unwrap();
     };
     tokio::select! {
         () = work => unreachable!("works for ever"),

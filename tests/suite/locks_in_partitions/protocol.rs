@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Append, Condition, Get, Put, TableDescriptor, TableDescriptorExt};
+use hbase_txn::{Append, Condition, Get, Put, TableDescriptor, TableDescriptorExt, admin::Admin};
 
 use super::{LEASE, SHARED, client, held, is_free, is_taken_now, with_locks};
 use crate::support::{
@@ -150,7 +150,7 @@ async fn a_long_lease_does_not_come_back_from_under_a_short_one() {
     let connection = connect().await;
     let made = TestTable::create("beneath", with_locks, &[]).await;
     let (table, locks) = client(&connection, &made).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let short = Duration::from_millis(800);
     for (id, alone) in [("alone", true), ("with", false)] {
         let long = locks.lock("xxx", id).unwrap().ttl(Duration::from_secs(3_600));
@@ -185,7 +185,7 @@ async fn unclaimed_lock_is_released_for_the_life_of_the_cells_below() {
     let connection = connect().await;
     let made = TestTable::create("unclaimed", with_locks, &[]).await;
     let (table, locks) = client(&connection, &made).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let long = locks.lock("xxx", "u").unwrap().ttl(Duration::from_secs(3_600));
     let long = long.acquire().await.unwrap();
     admin.flush_table(&made.name).await.unwrap();

@@ -3,7 +3,7 @@
 use hbase_provision::{Applied, ApplyWatcher, Plan, TableFile, audit_table};
 use hbase_txn::{
     ClientErrorKind, Connection, ErrorKind, PartitionRule, PartitionedTable, Result, Scan, TableDescriptor,
-    TableDescriptorExt, TableName, latch::LatchTableOptions, lock::LockTableOptions,
+    TableDescriptorExt, TableName, admin::Admin, latch::LatchTableOptions, lock::LockTableOptions,
 };
 use rstest::rstest;
 
@@ -129,7 +129,7 @@ async fn boundary_added_between_plan_and_apply_is_refused() {
                 table.name.qualifier(),
             ],
         );
-        let found = connection.admin().descriptor(&table.name).await.unwrap();
+        let found = Admin::new(&connection).descriptor(&table.name).await.unwrap();
         assert!(
             PartitionRule::from_descriptor(&found).is_err(),
             "the rule was set"
@@ -165,7 +165,7 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
     assert_eq!(told(&plan), expected);
     assert_eq!(plan.notes()[0].note, "left-alone");
     says(&plan.notes()[0], &["PRIORITY 7"]);
-    let before = connection.admin().descriptor(&table.name).await.unwrap();
+    let before = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let refused = plan.clone().apply(&connection, &()).await.unwrap_err();
     assert_eq!(refused.kind(), ClientErrorKind::InvalidInput);
     says(
@@ -177,11 +177,14 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
             table.name.qualifier(),
         ],
     );
-    assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
+    assert_eq!(
+        Admin::new(&connection).descriptor(&table.name).await.unwrap(),
+        before
+    );
 
     let applied = allowing_losses(plan).apply(&connection, &()).await.unwrap();
     assert!(applied.changed);
-    let after = connection.admin().descriptor(&table.name).await.unwrap();
+    let after = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let names: Vec<_> = after.families.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["_txn", "f", "h"]);
     assert_eq!(after.family("f").unwrap().attribute("TTL"), Some("10800"));
@@ -192,7 +195,7 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
 #[tokio::test]
 async fn lock_and_latch_tables_are_created_as_their_options_do() {
     let connection = connect().await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for (kind, options) in [
         (
             "locks",
@@ -249,7 +252,7 @@ async fn a_lock_table_without_a_restriction_gets_one() {
 async fn a_disabled_table_is_changed_and_said_to_be_unproven() {
     let connection = connect().await;
     let table = TestTable::create("disabled", plain, &[]).await;
-    connection.admin().disable_table(&table.name).await.unwrap();
+    Admin::new(&connection).disable_table(&table.name).await.unwrap();
     let file = by_three(&table.name, "");
     let plan = plan(&connection, &file).await;
     assert_eq!(plan.reopens(), 0);
@@ -259,7 +262,7 @@ async fn a_disabled_table_is_changed_and_said_to_be_unproven() {
         (applied.changed, applied.regions, applied.disabled),
         (true, 0, true)
     );
-    connection.admin().enable_table(&table.name).await.unwrap();
+    Admin::new(&connection).enable_table(&table.name).await.unwrap();
     is_settled(&connection, &file).await;
     assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
 }
@@ -277,7 +280,7 @@ async fn alter(
 async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let connection = connect().await;
     let table = TestTable::create("alter", with_endpoint, &["ggg"]).await;
-    let found = connection.admin().descriptor(&table.name).await.unwrap();
+    let found = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let rule = PartitionRule::prefix_length(3).unwrap();
     let wanted = found.with_partition_rule(&rule).with_record_family();
     let steps = Steps::default();
@@ -288,7 +291,7 @@ async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let applied = alter(&connection, &wanted, &()).await.unwrap();
     assert!(!applied.changed);
 
-    let mut fewer = connection.admin().descriptor(&table.name).await.unwrap();
+    let mut fewer = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     fewer.families.retain(|family| family.name != "_txn");
     let error = alter(&connection, &fewer, &()).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::InvalidInput);

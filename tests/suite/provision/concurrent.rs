@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use hbase_provision::{Plan, Repair, TableAlteration};
-use hbase_txn::{ClientErrorKind, Connection, TableDescriptor, TableDescriptorExt, TableName};
+use hbase_txn::{ClientErrorKind, Connection, TableDescriptor, TableDescriptorExt, TableName, admin::Admin};
 
 use super::{by_three, plan};
 use crate::support::{
@@ -45,7 +45,7 @@ async fn concurrent_alterations_are_all_kept() {
         for applied in altered {
             assert!(applied.unwrap().exclusive);
         }
-        let found = connections[0].admin().descriptor(&table.name).await.unwrap();
+        let found = Admin::new(&connections[0]).descriptor(&table.name).await.unwrap();
         for operator in 0..OPERATORS {
             let attribute = found.attribute(&format!("by-{operator}"));
             assert_eq!(attribute, Some(round.to_string().as_str()), "operator {operator}");
@@ -64,14 +64,14 @@ async fn concurrent_alterations_are_all_kept() {
 async fn lock_on_a_name_excludes_others_until_it_is_released() {
     let (one, other) = (connect().await, connect().await);
     let name = unique_name("locked");
-    let lock = one.admin().table_lock(&name, "a test").await.unwrap();
+    let lock = Admin::new(&one).table_lock(&name, "a test").await.unwrap();
     assert!(lock.heartbeat().await.unwrap());
     assert!(lock.timeout() > Duration::from_secs(1), "{:?}", lock.timeout());
-    let short = other.admin().with_operation_timeout(Duration::from_millis(500));
+    let short = Admin::new(&other).with_operation_timeout(Duration::from_millis(500));
     let error = short.table_lock(&name, "a test").await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
     says(&error, &[name.qualifier(), "another client holds the lock"]);
-    let waiting = other.admin();
+    let waiting = Admin::new(&other);
     let waits = waiting.table_lock(&name, "a test");
     let releases = async {
         assert!(lock.heartbeat().await.unwrap());
@@ -90,7 +90,7 @@ async fn repair_waits_for_the_lock_on_changes() {
     let connection = connect().await;
     let table = TestTable::create("turns", table::by_three, &[]).await;
     let name: TableName = format!("{}.hbase-txn.alteration", table.name).parse().unwrap();
-    let lock = connection.admin().table_lock(&name, "a test").await.unwrap();
+    let lock = Admin::new(&connection).table_lock(&name, "a test").await.unwrap();
     let hasty = standalone()
         .config()
         .with_operation_timeout(Duration::from_secs(1));
@@ -117,6 +117,6 @@ async fn repair_waits_for_the_lock_on_changes() {
         );
     }
     lock.release().await.unwrap();
-    let found = connection.admin().descriptor(&table.name).await.unwrap();
+    let found = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     assert_eq!(found.attribute("theirs"), None);
 }

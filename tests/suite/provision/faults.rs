@@ -13,7 +13,9 @@ use std::{
 
 use futures::future::{BoxFuture, join};
 use hbase_provision::{ApplyStep, ApplyWatcher, Plan, audit_table};
-use hbase_txn::{ClientErrorKind, Connector, DialTarget, ErrorKind, FamilyDescriptor, Io, TableName};
+use hbase_txn::{
+    ClientErrorKind, Connector, DialTarget, ErrorKind, FamilyDescriptor, Io, TableName, admin::Admin,
+};
 use rstest::rstest;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -191,7 +193,7 @@ async fn table_changed_since_its_plan_is_not_overwritten() {
     let table = TestTable::create("changed", plain, &[]).await;
     let file = by_three(&table.name, "");
     let planned = plan(&connection, &file).await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     let found = admin.descriptor(&table.name).await.unwrap();
     let theirs = found.with_attribute("theirs", "1");
     let more = theirs.clone().with_family(FamilyDescriptor::new("more"));
@@ -246,7 +248,7 @@ async fn plan_during_a_change_waits_for_its_end() {
         tokio::spawn(async move { first.apply(&connection, &()).await })
     };
     let changed = crate::support::eventually("the descriptor has changed", async || {
-        let now = connection.admin().descriptor(&table.name).await.unwrap();
+        let now = Admin::new(&connection).descriptor(&table.name).await.unwrap();
         now.names_multi_row_mutation_endpoint().then_some(())
     });
     changed.await;

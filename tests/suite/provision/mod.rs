@@ -6,7 +6,7 @@ mod faults;
 mod planning;
 
 use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Change, Plan, TableFile};
-use hbase_txn::{Connection, TableName};
+use hbase_txn::{Connection, TableName, admin::Admin};
 
 use crate::support::table::TestTable;
 
@@ -41,10 +41,13 @@ async fn is_settled(connection: &Connection, file: &TableFile) {
     let plan = plan(connection, file).await;
     assert_eq!(plan.changes(), []);
     assert_eq!(plan.refusals(), []);
-    let before = connection.admin().descriptor(file.name()).await.unwrap();
+    let before = Admin::new(connection).descriptor(file.name()).await.unwrap();
     let applied = plan.apply(connection, &()).await.unwrap();
     assert!(!applied.changed, "{applied:?}");
-    assert_eq!(connection.admin().descriptor(file.name()).await.unwrap(), before);
+    assert_eq!(
+        Admin::new(connection).descriptor(file.name()).await.unwrap(),
+        before
+    );
 }
 
 /// Returns the changes of a plan, each as its sign and its text.

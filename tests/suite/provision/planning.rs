@@ -1,7 +1,7 @@
 //! Plans of changes to a cluster, which change nothing themselves.
 
 use hbase_provision::{Plan, TableAlteration, TableFile};
-use hbase_txn::{PartitionRule, TableDescriptorExt, TableName};
+use hbase_txn::{PartitionRule, TableDescriptorExt, TableName, admin::Admin};
 use serde_json::{Value, json};
 
 use super::{allowing_losses, apply, by_three, file, is_settled, plan, told, unmade};
@@ -54,7 +54,7 @@ async fn a_table_that_is_missing_is_planned_as_a_whole() {
         "attributes": {"NEW_VERSION_BEHAVIOR": "true", "TTL": "172800", "VERSIONS": "1"}
     });
     assert_eq!(object(&family.unwrap()), expected);
-    assert!(!connection.admin().exists(&name).await.unwrap());
+    assert!(!Admin::new(&connection).exists(&name).await.unwrap());
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn rule_is_refused_with_all_contradicting_boundaries() {
             "hbase-txn table repair",
         ],
     );
-    let before = connection.admin().descriptor(&table.name).await.unwrap();
+    let before = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let error = plan.apply(&connection, &()).await.unwrap_err();
     assert_eq!(error.kind(), hbase_txn::ClientErrorKind::PartitionCut);
     says(
@@ -94,7 +94,10 @@ async fn rule_is_refused_with_all_contradicting_boundaries() {
             table.name.qualifier(),
         ],
     );
-    assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
+    assert_eq!(
+        Admin::new(&connection).descriptor(&table.name).await.unwrap(),
+        before
+    );
 }
 
 /// All stale attributes of the old rule are removed, and the plan reports the loss of the records
@@ -127,7 +130,7 @@ async fn another_rule_replaces_all_of_the_old_one() {
         "{told:?}"
     );
     allowing_losses(plan).apply(&connection, &()).await.unwrap();
-    let after = connection.admin().descriptor(&table.name).await.unwrap();
+    let after = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let stale = after.attributes.keys().find(|name| name.ends_with(b"delimiter"));
     assert_eq!(stale, None);
     assert_eq!(
@@ -166,9 +169,9 @@ async fn settings_not_in_the_file_are_kept_and_reported() {
         &plan.notes()[1],
         &["1 of the file's 2 split keys are not region boundaries, the first is ppp"],
     );
-    let before = connection.admin().descriptor(&table.name).await.unwrap();
+    let before = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     plan.apply(&connection, &()).await.unwrap();
-    let after = connection.admin().descriptor(&table.name).await.unwrap();
+    let after = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     assert_eq!(before.attribute("SPLIT_POLICY"), after.attribute("SPLIT_POLICY"));
     assert_eq!(after.attribute("owned-by"), Some("somebody"));
     assert_eq!(
@@ -202,7 +205,7 @@ async fn missing_namespace_is_refused_or_created_by_the_file() {
     assert_eq!(told(&plan)[0], format!("+ namespace {namespace}"));
     plan.apply(&connection, &()).await.unwrap();
     is_settled(&connection, &file).await;
-    connection.admin().delete_table(&name).await.unwrap();
+    Admin::new(&connection).delete_table(&name).await.unwrap();
 }
 
 #[tokio::test]
@@ -237,7 +240,7 @@ async fn masters_refusal_of_a_file_is_returned() {
         &table.name,
         "partition = {prefix_length = 3}\nfamily = [{name = 'f'}]\nattributes = {SPLIT_POLICY = 'no.such.Policy'}",
     );
-    let before = connection.admin().descriptor(&table.name).await.unwrap();
+    let before = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let error = plan(&connection, &file)
         .await
         .apply(&connection, &())
@@ -247,7 +250,10 @@ async fn masters_refusal_of_a_file_is_returned() {
         &error,
         &["modifying the table", table.name.qualifier(), "no.such.Policy"],
     );
-    assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
+    assert_eq!(
+        Admin::new(&connection).descriptor(&table.name).await.unwrap(),
+        before
+    );
 }
 
 #[tokio::test]
@@ -270,7 +276,7 @@ async fn filter_by_prefix_needs_its_length() {
     alter(filter.family_configuration("f", length, "2"))
         .await
         .unwrap();
-    let found = connection.admin().descriptor(&table.name).await.unwrap();
+    let found = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     assert_eq!(found.family("f").unwrap().configuration[length], "2");
     // Applied again, it changes nothing.
     let again = TableAlteration::new().family_configuration("f", length, "2");

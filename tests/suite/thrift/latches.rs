@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use hbase_txn::{
     Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Scan, Table,
+    admin::Admin,
     latch::{Latch, LatchInfo, LatchManager, LatchState, WaitOutcome},
     thrift::{ThriftConnection, ThriftLatch, ThriftLatchManager},
 };
@@ -449,7 +450,7 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-expiry").await;
-    let admin = connection.admin();
+    let admin = Admin::new(&connection);
     for level in LEVELS {
         let id = format!("short-{level}");
         let (ours, theirs) = (sides.visitor(level, &id), sides.native(level, &id));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     ClientErrorKind, Error, ErrorKind, Increment, Level, Put, Result, TableName,
+    admin::Admin,
     latch::{LatchState, WaitOutcome},
     thrift::{ThriftLatchManager, ThriftLatchManagerOptions},
 };
@@ -53,7 +54,7 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
         ErrorKind::Client(ClientErrorKind::FamilyNotFound),
         &["no family C", "made for latches"],
     );
-    connection.admin().disable_table(&other.name).await.unwrap();
+    Admin::new(&connection).disable_table(&other.name).await.unwrap();
     // The gateway learns of it when its cache turns out to be wrong.
     eventually("the gateway knows that the table is disabled", async || {
         let kind = open(CLIENT, "fra", &other.name).await.unwrap_err().kind();

@@ -10,6 +10,7 @@ use std::{
 
 use hbase_txn::{
     ClientErrorKind, Delete, ErrorKind, Get, Level, Put,
+    admin::Admin,
     lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome},
     thrift::{ThriftConnection, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions},
 };
@@ -533,7 +534,7 @@ async fn invalid_locks_are_refused() {
         open(options(), &other_name).await.kind(),
         ClientErrorKind::FamilyNotFound
     );
-    connection.admin().disable_table(&other.name).await.unwrap();
+    Admin::new(&connection).disable_table(&other.name).await.unwrap();
     // The gateway learns of it when its cache turns out to be wrong.
     eventually("the gateway knows that the table is disabled", async || {
         let kind = open(options(), &other_name).await.kind();

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
     Connection, Level, Scan,
+    admin::Admin,
     lock::{LockLoss, LockManager, LockToken, ReleaseOutcome},
     thrift::ThriftLockManager,
 };
@@ -175,7 +176,7 @@ async fn released_long_lease_does_not_show_under_short_ones() {
             native: lock_manager(&connection, &table.name, "over").await,
             visitor: locks_of(&gateway, &table.name, "over", without_java_clients).await,
         };
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let mut story = Vec::new();
         // Two of each, so that whichever client flushes, several versions lie above the long lease.
         for (lease, is_native) in [
@@ -229,7 +230,7 @@ async fn expired_lock_does_not_come_back() {
         };
         let mut random = Rng::with_seed(seed);
         let lives = (0..SEQUENCES).map(|number| live(&clients, format!("lock-{number}"), random.fork()));
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         // Flushes drop the cells between two holds.
         let flushes = async {
             loop {

@@ -1,7 +1,7 @@
 //! `hbase-txn label`.
 
 use clap::{Args, Subcommand};
-use hbase_txn::ClientErrorKind;
+use hbase_txn::{ClientErrorKind, admin::Admin};
 use serde::Serialize;
 
 use crate::{
@@ -84,7 +84,7 @@ struct LabelObject {
 
 impl Label {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let user = match self.action {
             Action::List(List {}) => {
                 let labels = admin.labels().await.map_err(in_context)?;

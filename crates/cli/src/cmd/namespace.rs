@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use hbase_txn::NamespaceDescriptor;
+use hbase_txn::admin::{Admin, NamespaceDescriptor};
 use serde::Serialize;
 
 use crate::{
@@ -58,7 +58,7 @@ struct NamespaceObject {
 
 impl Namespace {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         match self.action {
             Action::List(List {}) => print(global, admin.namespaces().await?)?,
             Action::Create(create) => {

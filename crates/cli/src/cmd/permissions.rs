@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
-use hbase_txn::{BytesBinary, Permission, PermissionScope, TableName, UserPermission};
+use hbase_txn::{
+    BytesBinary, Permission, TableName,
+    admin::{Admin, PermissionScope, UserPermission},
+};
 use serde::Serialize;
 
 use super::confirm::confirm;
@@ -124,7 +127,7 @@ fn permissions(text: &str) -> Result<Permissions, String> {
 impl Grant {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let permission = UserPermission::new(self.user, self.scope.into(), self.permissions.0);
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         admin.grant(&permission, self.merge).await?;
         let found = admin
             .user_permissions(&permission.scope, Some(&permission.user))
@@ -140,7 +143,7 @@ impl Revoke {
             confirm(global, self.yes, &self.user, &consequence)?;
         }
         let permission = UserPermission::new(self.user, self.scope.into(), self.permissions.0);
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         admin.revoke(&permission).await?;
         let found = admin
             .user_permissions(&permission.scope, Some(&permission.user))
@@ -152,7 +155,7 @@ impl Revoke {
 impl UserPermissions {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let scope = self.scope.into();
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let mut found = admin.user_permissions(&scope, self.user.as_deref()).await?;
         found.sort_unstable();
         print(global, found)

@@ -2,8 +2,11 @@
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use hbase_txn::{
-    QuotaScope, QuotaTarget, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableName, Throttle,
-    ThrottleInterval, ThrottleSettings, ThrottleType,
+    TableName,
+    admin::{
+        Admin, QuotaScope, QuotaTarget, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Throttle,
+        ThrottleInterval, ThrottleSettings, ThrottleType,
+    },
 };
 use serde::Serialize;
 
@@ -183,7 +186,7 @@ fn throttle_type(text: &str) -> Result<ThrottleType, String> {
 
 impl Quota {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         match self.action {
             Action::List(List {}) => {
                 let throttles = admin.throttles().await?.into_iter().map(QuotaObject::from);

@@ -1,7 +1,10 @@
 //! `hbase-txn region-server`.
 
 use clap::{Args, Subcommand};
-use hbase_txn::{OnlineRegion, ServerName};
+use hbase_txn::{
+    ServerName,
+    admin::{Admin, OnlineRegion},
+};
 use serde::Serialize;
 
 use crate::{
@@ -119,7 +122,7 @@ struct ServerObject {
 
 impl RegionServer {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let found = |live: &[ServerName], address: &str| {
             let server = live.iter().find(|server| server.address() == address);
             server

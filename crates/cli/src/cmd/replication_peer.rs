@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{ArgGroup, Args, Subcommand};
-use hbase_txn::{ClientErrorKind, Error, ReplicationPeer, ReplicationPeerConfig, TableName};
+use hbase_txn::{
+    ClientErrorKind, Error, TableName,
+    admin::{Admin, ReplicationPeer, ReplicationPeerConfig},
+};
 use serde::Serialize;
 
 use super::{confirm::confirm, switch::OnOff};
@@ -139,7 +142,7 @@ struct PeerObject {
 
 impl Peer {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         match self.action {
             Action::List(List {}) => return print(global, admin.replication_peers().await?),
             Action::Add(add) => {

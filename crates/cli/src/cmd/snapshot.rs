@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hbase_client::Admin;
-use hbase_txn::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind, TableName, TableState};
+use hbase_txn::admin::Admin;
+use hbase_txn::{
+    TableName, TableState,
+    admin::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind},
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -139,7 +142,7 @@ impl Snapshot {
             Action::Take(take) => {
                 let ttl = take.ttl.map(|ttl| ttl.get("--ttl")).transpose()?;
                 let ttl = ttl.map(|seconds| Duration::from_secs(seconds.into()));
-                let admin = global.connect().await?.admin();
+                let admin = Admin::new(&global.connect().await?);
                 match ttl {
                     Some(ttl) => admin.snapshot_with_ttl(&take.snapshot, take.table, ttl).await?,
                     None => admin.snapshot(&take.snapshot, take.table).await?,
@@ -147,7 +150,7 @@ impl Snapshot {
             }
             Action::List(List { table }) => return list(table, global).await,
             Action::Clone(clone) => {
-                let admin = global.connect().await?.admin();
+                let admin = Admin::new(&global.connect().await?);
                 let mut options = CloneSnapshotOptions::new();
                 if clone.with_permissions {
                     options = options.with_permissions();
@@ -164,7 +167,7 @@ impl Snapshot {
                 let name = &delete.snapshot;
                 let consequence = format!("This deletes snapshot {name}; what only it has is lost.");
                 confirm(global, delete.yes, name, &consequence)?;
-                let admin = global.connect().await?.admin();
+                let admin = Admin::new(&global.connect().await?);
                 admin.delete_snapshot(&delete.snapshot).await?;
             }
         }
@@ -173,7 +176,7 @@ impl Snapshot {
 }
 
 async fn list(table: Option<TableName>, global: &Global) -> Outcome {
-    let mut snapshots = global.connect().await?.admin().snapshots().await?;
+    let mut snapshots = Admin::new(&global.connect().await?).snapshots().await?;
     snapshots.retain(|found| table.is_none() || found.table == table);
     snapshots.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
     let objects = snapshots.into_iter().map(SnapshotObject::from);
@@ -199,7 +202,7 @@ impl Restore {
         let name = &self.snapshot;
         let consequence = format!("This replaces all rows of the table of snapshot {name}.");
         confirm(global, self.yes, name, &consequence)?;
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let snapshots = admin.snapshots().await?;
         let found = snapshots.into_iter().find(|found| found.name == self.snapshot);
         let table = found.and_then(|found| found.table);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use hbase_txn::{Admin, ClientErrorKind, PartitionRule, ServerName, TableDescriptor, TableName};
+use hbase_txn::{ClientErrorKind, PartitionRule, ServerName, TableDescriptor, TableName, admin::Admin};
 use serde::Serialize;
 
 use crate::{
@@ -52,7 +52,7 @@ impl Status {
             output::line(&row("chosen by", &source))?;
         }
         let connection = global.connect().await?;
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         let info = admin.cluster_info().await?;
         let tables = admin.tables().await?;
         let config = connection.config();

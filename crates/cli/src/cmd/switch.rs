@@ -2,7 +2,7 @@
 //! and `throttle-switch`.
 
 use clap::{Args, ValueEnum};
-use hbase_client::Admin;
+use hbase_txn::admin::Admin;
 use serde::Serialize;
 
 use crate::{
@@ -46,7 +46,7 @@ struct SwitchObject {
 
 impl Switch {
     pub(crate) async fn run(self, work: Work, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let (on, was_on) = match self.to {
             Some(to) => (to.is_on(), Some(work.switch(&admin, to.is_on()).await?)),
             None => (work.is_enabled(&admin).await?, None),

@@ -2,11 +2,9 @@
 
 use std::{fmt, io, sync::Arc};
 
-use prost::Message;
-
 use crate::{error::Error, model::TableDescriptor};
 
-/// An audit log of the changes that the [administration](super::Admin) of a connection makes.
+/// An audit log of the changes that the administration (the crate `hbase-admin`) makes by a connection.
 ///
 /// It receives each call to the master that changes the cluster, also those of the other crates of this
 /// workspace. It does not receive calls to region servers and changes of rows: flushes, compactions,
@@ -17,6 +15,7 @@ use crate::{error::Error, model::TableDescriptor};
 /// ```
 /// use std::{io, sync::{Arc, Mutex}};
 ///
+/// use hbase_admin::Admin;
 /// use hbase_client::{AdminChange, ChangeLog, Connection, Error};
 ///
 /// #[derive(Debug, Default)]
@@ -38,7 +37,7 @@ use crate::{error::Error, model::TableDescriptor};
 /// # let builder = Connection::builder(hbase.config()).connector(hbase.connector());
 /// # let builder = builder.environment(hbase.environment());
 /// let connection = builder.change_log(Arc::clone(&lines)).connect().await?;
-/// connection.admin().create_namespace("shop").await?;
+/// Admin::new(&connection).create_namespace("shop").await?;
 /// assert_eq!(*lines.0.lock().unwrap(), ["CreateNamespace begins", "CreateNamespace: true"]);
 /// # Ok(()) });
 /// ```
@@ -78,10 +77,22 @@ pub struct AdminChange<'a> {
     pub before: Option<&'a TableDescriptor>,
     /// The table as it is to be, if the call has a whole descriptor.
     pub after: Option<&'a TableDescriptor>,
-    pub(super) request: &'a (dyn fmt::Debug + Sync),
+    request: &'a (dyn fmt::Debug + Sync),
 }
 
-impl AdminChange<'_> {
+impl<'a> AdminChange<'a> {
+    /// Creates a change that names no table.
+    #[must_use]
+    pub fn new(id: u64, method: &'static str, request: &'a (dyn fmt::Debug + Sync)) -> Self {
+        Self {
+            id,
+            method,
+            before: None,
+            after: None,
+            request,
+        }
+    }
+
     /// Returns the request as it is sent. Its form is for people, and may change.
     #[must_use]
     pub fn request(&self) -> String {
@@ -92,23 +103,5 @@ impl AdminChange<'_> {
 impl fmt::Debug for AdminChange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.method, self.request)
-    }
-}
-
-/// A message that a log can print.
-pub(super) trait Request: Message + fmt::Debug {}
-
-impl<M: Message + fmt::Debug> Request for M {}
-
-/// The table before and after a change.
-#[derive(Default)]
-pub(super) struct Tables<'a> {
-    pub(super) before: Option<TableDescriptor>,
-    pub(super) after: Option<&'a TableDescriptor>,
-}
-
-impl Tables<'_> {
-    pub(super) fn of(before: Option<TableDescriptor>) -> Self {
-        Self { before, after: None }
     }
 }

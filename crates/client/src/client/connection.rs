@@ -108,8 +108,16 @@ impl Connection {
         &self.shared.cluster.environment
     }
 
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.shared.cluster
+    }
+
+    pub(crate) fn change_log(&self) -> Option<&dyn ChangeLog> {
+        self.shared.change_log.as_deref()
+    }
+
     /// Returns a nonce. Never 0, which means no nonce.
-    pub(super) fn nonce(&self) -> u64 {
+    pub(crate) fn nonce(&self) -> u64 {
         let mut bytes = [0; 8];
         self.environment().fill_random(&mut bytes);
         u64::from_ne_bytes(bytes).max(1)
@@ -153,8 +161,8 @@ impl ConnectionBuilder {
         self
     }
 
-    /// Sets a log of what the [administration](Connection::admin) changes. Changes of descriptors and deletes of
-    /// tables then take a call more, for the table as it was.
+    /// Sets a log of what the administration (the crate `hbase-admin`) changes. Changes of descriptors and
+    /// deletes of tables then take a call more, for the table as it was.
     pub fn change_log(mut self, log: impl ChangeLog) -> Self {
         self.change_log = Some(Arc::new(log));
         self

@@ -96,7 +96,7 @@ impl Table {
             .await
     }
 
-    /// Calls a coprocessor endpoint on one region, as [`Admin::regions`](crate::Admin::regions) lists
+    /// Calls a coprocessor endpoint on one region, as `Admin::regions` of the crate `hbase-admin` lists
     /// it, and returns its serialized answer. The call's row is not used.
     ///
     /// # Errors

@@ -1,5 +1,4 @@
-//! HBase from a client's view: connections, tables, scans, endpoints, and the administration of
-//! tables.
+//! HBase from a client's view: connections, tables, scans, endpoints.
 //!
 //! | file | contents |
 //! |---|---|
@@ -22,15 +21,10 @@
 //! | `recent_deletes` | rows with a recent delete, whose next put waits |
 //! | `server_clocks` | the clocks of servers, and timestamps for writes that may be sent again |
 //! | `timeline` | reads that a replica of the region may answer |
-//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers, servers |
-//! | `change_log` | a log of what the administration changes |
+//! | `change_log` | [`ChangeLog`]: an audit log of what the administration changes |
 //! | `authentication` | the user of a connection, and delegation tokens for it |
-//! | `cluster_status` | the status of a cluster: servers, loads, switches |
-//! | `maintenance` | flushes, major compactions and split points, which region servers execute |
-//! | `procedure` | waits for the master's procedures |
 //! | `pauses` | pauses between attempts and polls |
 
-mod admin;
 #[cfg(feature = "kerberos")]
 mod authentication;
 mod batch;
@@ -38,17 +32,14 @@ mod bulk;
 mod change_log;
 mod change_many;
 mod check_many;
-mod cluster_status;
 mod connection;
 mod counters;
 mod endpoint;
 mod endpoint_range;
 mod get_many;
 mod lanes;
-mod maintenance;
 mod multi;
 mod pauses;
-mod procedure;
 mod proof;
 mod recent_deletes;
 mod region_call;
@@ -58,19 +49,12 @@ mod server_clocks;
 mod table;
 mod timeline;
 
-pub use crate::cluster::CallKind;
-pub use admin::{
-    Admin, CloneSnapshotOptions, EntityLock, LockedResource, OnlineRegion, PermissionScope, Procedure,
-    ProcedureLock, ProcedureState, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig, SlowCall,
-    SnapshotDescription, SnapshotKind, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, TableRegion,
-    Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, UserPermission,
-};
+pub use crate::cluster::{CallKind, ServerTarget};
 #[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;
 pub use batch::RowOperation;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use change_log::{AdminChange, ChangeLog};
-pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
 pub use endpoint_range::RegionAnswer;

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::error::{Error, ErrorKind, Result};
-
 /// Pauses between attempts, with exponential backoff and jitter.
 ///
 /// Each pause is a random part, at least half, of a limit that doubles from pause to pause until it
@@ -18,7 +16,8 @@ pub struct Pauses {
 
 impl Pauses {
     /// Creates pauses between polls for a server's work.
-    pub(super) const fn polling() -> Self {
+    #[must_use]
+    pub const fn polling() -> Self {
         Self::growing(Duration::from_millis(50), Duration::from_secs(1))
     }
 
@@ -61,31 +60,6 @@ impl Pauses {
         }
         sleep(pause).await;
         true
-    }
-}
-
-/// Polls for a server's work until a poll returns a result, or until the deadline: then fails with
-/// `unfinished`.
-pub(super) async fn poll_until<T, F: Future<Output = Result<Option<T>>>>(
-    deadline: Instant,
-    poll: impl Fn() -> F,
-    unfinished: impl FnOnce() -> Error,
-) -> Result<T> {
-    let mut pauses = Pauses::polling();
-    let mut is_at_work = false;
-    loop {
-        match poll().await {
-            Ok(Some(result)) => return Ok(result),
-            Ok(None) => is_at_work = true,
-            // The deadline has cut this poll short; the ones before say more.
-            Err(error) if is_at_work && error.kind() == ErrorKind::DeadlineExceeded => {
-                return Err(unfinished().with_source(error));
-            }
-            Err(error) => return Err(error),
-        }
-        if !pauses.wait_before(deadline).await {
-            return Err(unfinished());
-        }
     }
 }
 

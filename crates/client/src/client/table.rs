@@ -6,14 +6,14 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Connection, ResultScanner, TableRegion, lanes, timeline::first_answer};
+use super::{Connection, ResultScanner, lanes, timeline::first_answer};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
     error::Result,
     model::{
         Consistency, Delete, Durability, Get, IntoBytes, IntoTableName, Limits, Mutation, Put, Row, Scan,
-        TableDescriptor, TableName, set_attribute,
+        TableDescriptor, TableName, TableRegion, set_attribute,
     },
     rpc::{AttemptLimit, CallError, CallOptions},
     wire::{
@@ -201,7 +201,7 @@ impl Table {
     /// from `hbase:meta`. A region that is being opened is waited for.
     ///
     /// The region may have moved since the client has cached it; a call would notice that.
-    /// [`Admin::regions`](crate::Admin::regions) returns all regions, as they are now.
+    /// `Admin::regions` of the crate `hbase-admin` returns all regions, as they are now.
     ///
     /// # Errors
     ///

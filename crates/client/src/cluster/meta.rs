@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::region_cache::RegionLocation;
 use crate::{
-    model::{Cell, RegionInfo, Row, ServerName, TableName, TableState},
+    model::{Cell, RegionInfo, Row, ServerName, TableName, TableRegion, TableState},
     rpc::{AttemptLimit, Call, CallError, CallOptions, RpcClient, ServiceKind},
     wire::{cell_block::CellBlockDecoder, convert, magic, pb, ping::SYSTEM_PRIORITY},
 };
@@ -48,6 +48,16 @@ impl MetaRegion {
     /// Whether it is in use, and not the parent of a split that waits for its cleanup.
     fn is_live(&self) -> bool {
         !self.region.split && !self.region.offline
+    }
+}
+
+impl From<MetaRegion> for TableRegion {
+    fn from(found: MetaRegion) -> Self {
+        Self {
+            region: found.region,
+            server: found.server,
+            replicas: found.replicas,
+        }
     }
 }
 

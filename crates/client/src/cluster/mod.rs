@@ -49,6 +49,7 @@ pub(crate) use attempts::{Attempts, Operation};
 pub(crate) use meta::{MetaRegion, parse_meta_row};
 pub(crate) use proofs::Proofs;
 pub(crate) use region_cache::RegionLocation;
+pub use server_call::ServerTarget;
 
 use self::master_address::MasterAddress;
 #[cfg(feature = "kerberos")]

@@ -17,16 +17,16 @@ use crate::{
 /// The number of attempts after which a failure that says nothing of the server's state is final.
 const ATTEMPTS: u32 = 3;
 
-/// The server that is called.
+/// The server of a call that is not of a region.
 #[derive(Clone, Copy, Debug)]
-enum Target<'a> {
+pub enum ServerTarget<'a> {
     /// A service of the active master, whichever server that is at the time of an attempt.
     Master(ServiceKind),
     /// A service of one server, which may be gone for good.
     Named(&'a ServerName, ServiceKind),
 }
 
-impl Target<'_> {
+impl ServerTarget<'_> {
     fn service(self) -> ServiceKind {
         match self {
             Self::Master(service) | Self::Named(_, service) => service,
@@ -62,62 +62,21 @@ fn is_busy(recovery: Recovery) -> bool {
 impl Cluster {
     /// Adds the master to the context of an error.
     pub(crate) fn at_master(&self, error: Error) -> Error {
-        let error = Target::Master(ServiceKind::Master).in_context(error);
+        let error = ServerTarget::Master(ServiceKind::Master).in_context(error);
         match self.master.known() {
             Some(server) => error.at_server(&server.address()),
             None => error,
         }
     }
 
-    /// Calls a method of the active master, whichever server that is, until the deadline.
+    /// Calls a method of a server until the deadline.
     ///
     /// The error of a change without an answer reports that it may have been applied. A
     /// [`Write`](CallKind::Write) is then not sent again; another change must have a nonce, or the same
     /// result if it is applied twice.
-    pub(crate) async fn call_master<M: Message, R: Message + Default>(
-        &self,
-        method: &'static str,
-        kind: CallKind,
-        request: &M,
-        deadline: Instant,
-    ) -> Result<R> {
-        let target = Target::Master(ServiceKind::Master);
-        self.observe_and_call(target, method, kind, request, deadline)
-            .await
-    }
-
-    /// Calls a method of the master's service for locks, as [`call_master`](Self::call_master) does.
-    pub(crate) async fn call_lock_service<M: Message, R: Message + Default>(
-        &self,
-        method: &'static str,
-        kind: CallKind,
-        request: &M,
-        deadline: Instant,
-    ) -> Result<R> {
-        let target = Target::Master(ServiceKind::Lock);
-        self.observe_and_call(target, method, kind, request, deadline)
-            .await
-    }
-
-    /// Calls a method of a service of a region server or a master, as [`call_master`](Self::call_master)
-    /// does.
     pub(crate) async fn call_server<M: Message, R: Message + Default>(
         &self,
-        server: &ServerName,
-        service: ServiceKind,
-        method: &'static str,
-        kind: CallKind,
-        request: &M,
-        deadline: Instant,
-    ) -> Result<R> {
-        let target = Target::Named(server, service);
-        self.observe_and_call(target, method, kind, request, deadline)
-            .await
-    }
-
-    async fn observe_and_call<M: Message, R: Message + Default>(
-        &self,
-        target: Target<'_>,
+        target: ServerTarget<'_>,
         method: &'static str,
         kind: CallKind,
         request: &M,
@@ -137,7 +96,7 @@ impl Cluster {
     async fn call_until_answered<M: Message, R: Message + Default>(
         &self,
         observed: &ObservedOperation,
-        target: Target<'_>,
+        target: ServerTarget<'_>,
         method: &'static str,
         kind: CallKind,
         request: &M,
@@ -149,8 +108,8 @@ impl Cluster {
         loop {
             attempt += 1;
             let server = match target {
-                Target::Named(server, _) => server.clone(),
-                Target::Master(_) => match self.find_master(attempt, deadline).await {
+                ServerTarget::Named(server, _) => server.clone(),
+                ServerTarget::Master(_) => match self.find_master(attempt, deadline).await {
                     Ok(Some(server)) => server,
                     Ok(None) => continue,
                     Err(error) => {
@@ -194,7 +153,7 @@ impl Cluster {
             if kind != CallKind::Read && classification.effect == Effect::Unknown {
                 effect = Effect::Unknown;
             }
-            if matches!(target, Target::Master(_)) && !is_busy(recovery) {
+            if matches!(target, ServerTarget::Master(_)) && !is_busy(recovery) {
                 self.master.forget(&server);
             }
             let in_context = |error: Error| {

@@ -472,7 +472,7 @@ impl Config {
     /// A replica can be behind. Its answer counts only if it has the location of the row: the primary
     /// decides that a table does not exist, or that a region is not served. If a server refuses a call,
     /// because the location was stale, the location of that region comes from the primary for the
-    /// next minute. [`Admin::regions`](crate::Admin::regions) and other reads of all regions of a table, and the
+    /// next minute. `Admin::regions` (of the crate `hbase-admin`) and other reads of all regions of a table, and the
     /// states of tables, always come from the primary.
     #[must_use]
     pub fn with_meta_replicas(mut self, mode: MetaReplicaMode) -> Self {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ActionAnswer, AtOnce, GetAnswer, MultiCall, RegionGuard, RowCheck};
 use crate::{
-    Admin, Connection, Durability, EndpointCall, Get, RegionInfo, Result, Row, Scan, Table, TableDescriptor,
+    Connection, Durability, EndpointCall, Get, RegionInfo, Result, Row, Scan, Table, TableDescriptor,
     TableName,
 };
 
@@ -165,39 +165,6 @@ impl TableCalls for Table {
 
     fn known_region(&self, row: &[u8]) -> Option<Bytes> {
         Self::known_region(self, row)
-    }
-}
-
-/// Calls that prepare the use of a table.
-pub trait AdminCalls {
-    /// Returns an [`Admin`] whose calls end at this deadline.
-    #[must_use]
-    fn until(&self, deadline: Instant) -> Self;
-
-    /// Returns the descriptor of a table.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the table does not exist, is disabled, or requires a feature that this
-    /// release does not know.
-    fn enabled_descriptor(
-        &self,
-        table: &TableName,
-        deadline: Instant,
-    ) -> impl Future<Output = Result<TableDescriptor>> + Send;
-}
-
-impl AdminCalls for Admin {
-    fn until(&self, deadline: Instant) -> Self {
-        Self::until(self, deadline)
-    }
-
-    fn enabled_descriptor(
-        &self,
-        table: &TableName,
-        deadline: Instant,
-    ) -> impl Future<Output = Result<TableDescriptor>> + Send {
-        Self::enabled_descriptor(self, table, deadline)
     }
 }
 

@@ -1,11 +1,14 @@
-//! The parts of this client that crates need to extend it: calls of one region, and their messages.
+//! The parts of this client that crates need to extend it: calls of regions and servers, and their
+//! messages.
 //!
-//! Applications do not need it, and it changes with minor releases. The crate `hbase-txn` is built
-//! on it.
+//! Applications do not need it, and it changes with minor releases. The crates `hbase-admin`
+//! and `hbase-txn` are built on it.
 //!
 //! | item | purpose |
 //! |---|---|
 //! | [`TableCalls`] | calls of the region of a row, where a guard lets them pass |
+//! | [`call_server`], [`RegionServerCall`] | calls of the active master, of a server by its name, and of the server of a row |
+//! | [`table_regions`], [`region_of_meta_row`] | the contents of `hbase:meta` |
 //! | [`RegionGuard`], [`Verdict`] | decides on each attempt whether the call may go to that region |
 //! | [`RowCheck`] | refuses writes of some rows |
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
@@ -18,15 +21,20 @@
 
 mod calls;
 mod parts;
+mod servers;
 
 pub use self::{
-    calls::{AdminCalls, TableCalls, table_openings},
+    calls::{TableCalls, table_openings},
     parts::{MutationParts, MutationStamp, ScanParts},
+    servers::{
+        RegionServerCall, at_master, call_server, change_log, forget_table, nonce, region_of_meta_row,
+        table_regions,
+    },
 };
 pub use crate::{
     client::{
         ActionAnswer, AnyRegion, AtOnce, CallKind, GetAnswer, MultiCall, Pauses, RegionAction, RegionGuard,
-        RowCheck, ServingRegion, Verdict,
+        RowCheck, ServerTarget, ServingRegion, Verdict,
     },
     config::{bounded, login_name, site_properties},
     model::{

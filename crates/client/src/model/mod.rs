@@ -13,8 +13,7 @@
 //! | `comparison` `filter` | comparisons of bytes, and predicates on cells |
 //! | `read_comparator` `read_filter` | comparisons and filters that only a server applies |
 //! | `condition` | requirements on rows, without which a transaction is not applied |
-//! | `region` | a region and its bounds |
-//! | `split_keys` | region boundaries at equal distances |
+//! | `region` | a region, its bounds and its servers |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
@@ -38,7 +37,6 @@ mod increment;
 mod kdc_clock;
 mod limits;
 mod mutation;
-mod namespace_descriptor;
 mod partition;
 mod permission;
 mod put;
@@ -47,7 +45,6 @@ mod read_comparator;
 mod read_filter;
 mod region;
 mod server_name;
-mod split_keys;
 mod table_descriptor;
 mod table_name;
 mod value;
@@ -74,7 +71,6 @@ pub use kdc_clock::KdcClock;
 pub(crate) use limits::in_row;
 pub use limits::{LATEST_TIMESTAMP, Limits, timestamp_after};
 pub use mutation::Mutation;
-pub use namespace_descriptor::NamespaceDescriptor;
 pub use partition::{Partition, PartitionRule};
 pub use permission::Permission;
 pub use put::{Column, Put};
@@ -83,10 +79,9 @@ pub use read::{Consistency, Get, IsolationLevel, ReadType, Scan, TimeRange};
 pub use read_comparator::{ReadComparator, Regex, RegexEngine, RegexFlag};
 pub(crate) use read_filter::{ColumnPageStart, ComparedPart, KeyRange, ReadFilterKind};
 pub use read_filter::{DependentColumnFilter, ReadFilter, SingleColumnValueFilter};
-pub use region::RegionInfo;
+pub use region::{RegionInfo, TableRegion};
 pub use server_name::ServerName;
 pub(crate) use server_name::is_host;
-pub use split_keys::split_keys_between;
 pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};
 pub use table_name::{IntoTableName, TableName};
 pub use value::{FromValue, IntoBytes, IntoValue};

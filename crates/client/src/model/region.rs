@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{BytesBinary, TableName};
+use super::{BytesBinary, ServerName, TableName};
 
 /// A region of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub struct RegionInfo {
     pub split: bool,
     /// Whether it is permanently offline.
     pub offline: bool,
+}
+
+/// A region of a table, and the servers that serve it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRegion {
+    /// The region.
+    pub region: RegionInfo,
+    /// The server of the region, or `None` while the region is unassigned.
+    pub server: Option<ServerName>,
+    /// The servers of its replicas that are served, each with the number of the replica, from 1.
+    pub replicas: Vec<(u16, ServerName)>,
 }
 
 impl RegionInfo {

@@ -10,31 +10,53 @@ use prost::Message;
 
 use super::{
     cell_block::{CellBlockDecoder, CellBlockError, Codec, SHORTEST_CELL, Tags},
-    filter, pb,
+    filter,
+    frame::RemoteFault,
+    magic, parts, pb,
     read_filter::{only_rows, read_filter_message},
 };
-use crate::model::{
-    Cell, CellKind, Consistency, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor,
-    QueryMetrics, ReadType, RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName,
-    TableState, TimeRange, VISIBILITY_ATTRIBUTE,
+use crate::{
+    error::RemoteException,
+    model::{
+        Cell, CellKind, Consistency, Durability, FamilyDescriptor, Get, IsolationLevel, Permission,
+        QueryMetrics, ReadType, RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName,
+        TableState, TimeRange, VISIBILITY_ATTRIBUTE,
+    },
 };
 
 /// An answer that can be parsed but is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConvertError {
+#[error(transparent)]
+pub struct ConvertError(Reason);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Reason {
     #[error("{0}")]
     Meaningless(String),
     #[error("the cell block can't be read: {0}")]
-    CellBlock(#[from] CellBlockError),
+    CellBlock(#[source] CellBlockError),
     #[error("the cell block ends before the cells that the message announces")]
     MissingCells,
 }
 
-fn meaningless(what: impl Into<String>) -> ConvertError {
-    ConvertError::Meaningless(what.into())
+const MISSING_CELLS: ConvertError = ConvertError(Reason::MissingCells);
+
+impl From<CellBlockError> for ConvertError {
+    fn from(error: CellBlockError) -> Self {
+        Self(Reason::CellBlock(error))
+    }
 }
 
-pub(crate) fn server_name(message: &pb::ServerName) -> Result<ServerName, ConvertError> {
+fn meaningless(what: impl Into<String>) -> ConvertError {
+    ConvertError(Reason::Meaningless(what.into()))
+}
+
+/// Converts the name of a server.
+///
+/// # Errors
+///
+/// Returns an error if its port is not valid.
+pub fn server_name(message: &pb::ServerName) -> Result<ServerName, ConvertError> {
     let port = message.port.and_then(|port| u16::try_from(port).ok());
     let name = ServerName::new(
         &message.host_name,
@@ -44,7 +66,9 @@ pub(crate) fn server_name(message: &pb::ServerName) -> Result<ServerName, Conver
     name.ok_or_else(|| meaningless(format!("{:?}:{:?} is no server", message.host_name, message.port)))
 }
 
-pub(crate) fn server_name_message(server: &ServerName) -> pb::ServerName {
+/// Returns the name of a server as a message.
+#[must_use]
+pub fn server_name_message(server: &ServerName) -> pb::ServerName {
     pb::ServerName {
         host_name: server.host.clone(),
         port: Some(u32::from(server.port)),
@@ -52,7 +76,12 @@ pub(crate) fn server_name_message(server: &ServerName) -> pb::ServerName {
     }
 }
 
-pub(crate) fn table_name(message: &pb::TableName) -> Result<TableName, ConvertError> {
+/// Converts the name of a table.
+///
+/// # Errors
+///
+/// Returns an error if it is not valid.
+pub fn table_name(message: &pb::TableName) -> Result<TableName, ConvertError> {
     let text = |bytes: &Bytes| std::str::from_utf8(bytes).map(str::to_owned);
     match (text(&message.namespace), text(&message.qualifier)) {
         (Ok(namespace), Ok(qualifier)) => {
@@ -62,7 +91,9 @@ pub(crate) fn table_name(message: &pb::TableName) -> Result<TableName, ConvertEr
     }
 }
 
-pub(crate) fn table_name_message(table: &TableName) -> pb::TableName {
+/// Returns the name of a table as a message.
+#[must_use]
+pub fn table_name_message(table: &TableName) -> pb::TableName {
     pb::TableName {
         namespace: Bytes::copy_from_slice(table.namespace().as_bytes()),
         qualifier: Bytes::copy_from_slice(table.qualifier().as_bytes()),
@@ -70,7 +101,11 @@ pub(crate) fn table_name_message(table: &TableName) -> pb::TableName {
 }
 
 /// Converts a region of `hbase:meta`; `name` is its row key there.
-pub(crate) fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<RegionInfo, ConvertError> {
+///
+/// # Errors
+///
+/// Returns an error if the region has no valid table.
+pub fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<RegionInfo, ConvertError> {
     Ok(RegionInfo {
         table: table_name(&message.table_name)?,
         start_key: message.start_key.unwrap_or_default(),
@@ -82,8 +117,18 @@ pub(crate) fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<Region
     })
 }
 
+/// Converts a region that is sent without its name, and computes the name.
+///
+/// # Errors
+///
+/// Returns an error if the region has no valid table.
+pub fn named_region_info(message: pb::RegionInfo) -> Result<RegionInfo, ConvertError> {
+    region_info(Bytes::new(), message).map(RegionInfo::named)
+}
+
 /// Specifies a region for region servers, by its full name.
-pub(crate) fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
+#[must_use]
+pub fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
     pb::RegionSpecifier {
         r#type: pb::region_specifier::RegionSpecifierType::RegionName.into(),
         value: region.name.clone(),
@@ -91,7 +136,8 @@ pub(crate) fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
 }
 
 /// Specifies a region for the master, by its encoded name.
-pub(crate) fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
+#[must_use]
+pub fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
     pb::RegionSpecifier {
         r#type: pb::region_specifier::RegionSpecifierType::EncodedRegionName.into(),
         value: Bytes::copy_from_slice(region.encoded_name()),
@@ -99,7 +145,8 @@ pub(crate) fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifi
 }
 
 /// Specifies a region for a split by the master.
-pub(crate) fn region_info_message(region: &RegionInfo) -> pb::RegionInfo {
+#[must_use]
+pub fn region_info_message(region: &RegionInfo) -> pb::RegionInfo {
     pb::RegionInfo {
         region_id: region.region_id,
         table_name: table_name_message(&region.table),
@@ -335,7 +382,7 @@ fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
 fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, ConvertError> {
     let mut cells = Vec::with_capacity(count.min(1_024));
     for _ in 0..count {
-        cells.push(block.next().ok_or(ConvertError::MissingCells)??);
+        cells.push(block.next().ok_or(MISSING_CELLS)??);
     }
     Ok(cells)
 }
@@ -369,7 +416,12 @@ pub(crate) fn scanned_rows(
     }
 }
 
-pub(crate) fn table_descriptor(message: pb::TableSchema) -> Result<TableDescriptor, ConvertError> {
+/// Converts the schema of a table.
+///
+/// # Errors
+///
+/// Returns an error if the message has no valid name of a table.
+pub fn table_descriptor(message: pb::TableSchema) -> Result<TableDescriptor, ConvertError> {
     let name = message
         .table_name
         .as_ref()
@@ -386,7 +438,9 @@ pub(crate) fn table_descriptor(message: pb::TableSchema) -> Result<TableDescript
     Ok(descriptor)
 }
 
-pub(crate) fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
+/// Returns the schema of a table, as the master receives it.
+#[must_use]
+pub fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
     pb::TableSchema {
         table_name: Some(table_name_message(&descriptor.name)),
         attributes: pair_messages(&descriptor.attributes),
@@ -395,7 +449,9 @@ pub(crate) fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
     }
 }
 
-pub(crate) fn family_schema(family: &FamilyDescriptor) -> pb::ColumnFamilySchema {
+/// Returns the schema of a column family, as the master receives it.
+#[must_use]
+pub fn family_schema(family: &FamilyDescriptor) -> pb::ColumnFamilySchema {
     pb::ColumnFamilySchema {
         name: family.name.clone(),
         attributes: pair_messages(&family.attributes),
@@ -403,30 +459,56 @@ pub(crate) fn family_schema(family: &FamilyDescriptor) -> pb::ColumnFamilySchema
     }
 }
 
-pub(crate) fn namespace(message: pb::NamespaceDescriptor) -> Result<NamespaceDescriptor, ConvertError> {
-    let name =
-        String::from_utf8(message.name.into()).map_err(|_| meaningless("a namespace's name is not text"))?;
-    Ok(NamespaceDescriptor {
-        name,
-        configuration: strings(message.configuration),
-    })
+/// Returns the number of a permission in HBase's `Permission.Action`.
+#[must_use]
+pub fn permission_code(permission: Permission) -> i32 {
+    permission.code()
 }
 
-pub(crate) fn namespace_message(namespace: &NamespaceDescriptor) -> pb::NamespaceDescriptor {
-    pb::NamespaceDescriptor {
-        name: Bytes::copy_from_slice(namespace.name.as_bytes()),
-        configuration: string_messages(&namespace.configuration),
-    }
+/// Returns the permission with this number in HBase's `Permission.Action`, if there is one.
+#[must_use]
+pub fn permission(code: i32) -> Option<Permission> {
+    Permission::of_code(code)
 }
 
-pub(crate) fn pairs(messages: Vec<pb::BytesBytesPair>) -> BTreeMap<Bytes, Bytes> {
+/// Converts the Java exception of one of several results.
+#[must_use]
+pub fn remote_exception(exception: &pb::NameBytesPair) -> RemoteException {
+    RemoteFault::of_action(exception).into()
+}
+
+/// Reads a message that HBase stores in a table, after the prefix `PBUF`.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are not such a message.
+pub fn stored<M: Message + Default>(bytes: Bytes) -> Result<M, ConvertError> {
+    magic::decode_stored(bytes).map_err(|error| meaningless(error.to_string()))
+}
+
+/// Reads the answer of a method that is inside another answer.
+///
+/// # Errors
+///
+/// Returns an error if the bytes are not such a message, or would take far more memory than their
+/// length.
+pub fn inner_answer<M: Message + Default>(method: &str, answer: Bytes) -> Result<M, ConvertError> {
+    parts::check(method, &answer).map_err(|error| meaningless(error.to_string()))?;
+    M::decode(answer).map_err(|error| meaningless(error.to_string()))
+}
+
+/// Converts pairs of bytes. The last one of a key wins.
+#[must_use]
+pub fn pairs(messages: Vec<pb::BytesBytesPair>) -> BTreeMap<Bytes, Bytes> {
     messages
         .into_iter()
         .map(|pair| (pair.first, pair.second))
         .collect()
 }
 
-pub(crate) fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
+/// Returns pairs of bytes as messages.
+#[must_use]
+pub fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
     pairs
         .iter()
         .map(|(first, second)| pb::BytesBytesPair {
@@ -436,11 +518,15 @@ pub(crate) fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesByte
         .collect()
 }
 
-pub(crate) fn strings(messages: Vec<pb::NameStringPair>) -> BTreeMap<String, String> {
+/// Converts pairs of text. The last one of a key wins.
+#[must_use]
+pub fn strings(messages: Vec<pb::NameStringPair>) -> BTreeMap<String, String> {
     messages.into_iter().map(|pair| (pair.name, pair.value)).collect()
 }
 
-pub(crate) fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameStringPair> {
+/// Returns pairs of text as messages.
+#[must_use]
+pub fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameStringPair> {
     pairs
         .iter()
         .map(|(name, value)| pb::NameStringPair {
@@ -450,7 +536,9 @@ pub(crate) fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameS
         .collect()
 }
 
-pub(crate) fn table_state(message: &pb::TableState) -> TableState {
+/// Converts the state of a table.
+#[must_use]
+pub fn table_state(message: &pb::TableState) -> TableState {
     match message.state() {
         pb::table_state::State::Enabled => TableState::Enabled,
         pb::table_state::State::Disabled => TableState::Disabled,
@@ -504,15 +592,12 @@ mod tests {
             associated_cell_count: Some(i32::MAX),
             ..Default::default()
         };
-        assert_eq!(row(result, &mut no_block()), Err(ConvertError::MissingCells));
+        assert_eq!(row(result, &mut no_block()), Err(MISSING_CELLS));
         let mut answer = pb::ScanResponse {
             cells_per_result: vec![u32::MAX],
             ..Default::default()
         };
-        assert_eq!(
-            scanned_rows(&mut answer, no_block()),
-            Err(ConvertError::MissingCells)
-        );
+        assert_eq!(scanned_rows(&mut answer, no_block()), Err(MISSING_CELLS));
     }
 
     /// An answer with a row of one cell for each of these letters.

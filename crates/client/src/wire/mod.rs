@@ -15,7 +15,6 @@
 //! - [`multi`]: requests whose gets and mutations are encoded before;
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
-//! - [`procedures`]: the table of a procedure of the master;
 //! - `delegation_token` and `token_file`: tokens, and the files that contain them;
 //! - `digest_md5`, `hmac_md5` and `base64`: the authentication by a token;
 //! - [`same_row`]: which mutations of one row may be in one action;
@@ -53,7 +52,6 @@ mod output;
 pub(crate) mod parts;
 pub(crate) mod ping;
 pub(crate) mod preamble;
-pub(crate) mod procedures;
 mod read_filter;
 pub(crate) mod same_row;
 #[cfg(feature = "kerberos")]

@@ -7,6 +7,7 @@
 
 mod step;
 
+use hbase_admin::Admin;
 use hbase_client::{Connection, TableDescriptor, TableRegion, TableState};
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, TableDescriptorExt};
 pub use step::{ApplyStep, ApplyWatcher};
@@ -154,7 +155,7 @@ impl Application<'_> {
         let Goal::File(file) = &self.plan.goal else {
             return Ok(());
         };
-        let admin = self.connection.admin();
+        let admin = Admin::new(self.connection);
         let namespace = file.name().namespace().to_owned();
         if self.plan.found.is_some() || !file.create_namespace || admin.namespace_exists(&namespace).await? {
             return Ok(());
@@ -167,7 +168,7 @@ impl Application<'_> {
 
     /// Returns `false` if the table already exists.
     async fn create(&mut self) -> Result<bool> {
-        let admin = self.connection.admin();
+        let admin = Admin::new(self.connection);
         let Goal::File(file) = &self.plan.goal else {
             return Err(Error::new(ClientErrorKind::TableNotFound, "no such table"));
         };
@@ -192,7 +193,7 @@ impl Application<'_> {
         };
         self.begins(step);
         lock.check().await?;
-        let admin = self.connection.admin().with_time_for_regions(self.plan.reopens());
+        let admin = Admin::new(self.connection).with_time_for_regions(self.plan.reopens());
         admin.modify_table(&self.plan.signed()).await?;
         self.is_done(step);
         Ok(())
@@ -200,7 +201,7 @@ impl Application<'_> {
 
     /// Reads the table back and queries its regions.
     async fn prove(&mut self) -> Result<Applied> {
-        let admin = self.connection.admin();
+        let admin = Admin::new(self.connection);
         let table = self.plan.table().clone();
         self.begins(ApplyStep::ReadBack);
         let unmet = self.plan.unmet(&admin.descriptor(&table).await?);
@@ -267,7 +268,7 @@ impl Application<'_> {
 
     /// Audits the table with the rule in effect, because other problems may still prevent its use.
     async fn judge(&self) -> Result<()> {
-        let admin = self.connection.admin();
+        let admin = Admin::new(self.connection);
         let table = self.plan.table();
         let now = admin.descriptor(table).await?;
         let broken = of_descriptor(&now, &admin.regions(table).await?).into_iter();

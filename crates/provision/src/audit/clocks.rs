@@ -8,7 +8,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_client::{Admin, Environment as _, ServerLoad, ServerName, low_level::AdminCalls};
+use hbase_admin::{Admin, ServerLoad, low_level::AdminCalls};
+use hbase_client::{Environment as _, ServerName};
 use hbase_txn::lock::MAX_SKEW_MARGIN;
 use tokio::time::{Instant, sleep_until};
 

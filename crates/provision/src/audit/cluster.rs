@@ -5,7 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hbase_client::{Admin, ClusterInfo, Environment as _, ServerLoad, TableName, low_level::AdminCalls};
+use hbase_admin::{Admin, ClusterInfo, ServerLoad, low_level::AdminCalls};
+use hbase_client::{Environment as _, TableName};
 use hbase_txn::Result;
 use tokio::{time::Instant, try_join};
 

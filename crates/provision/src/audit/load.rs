@@ -1,6 +1,7 @@
 //! Regions that have grown too large, or have too much of a table's requests.
 
-use hbase_client::{Admin, PartitionRule, RegionInfo, RegionLoad, Table, TableDescriptor, TableRegion};
+use hbase_admin::{Admin, RegionLoad};
+use hbase_client::{PartitionRule, RegionInfo, Table, TableDescriptor, TableRegion};
 use hbase_txn::Result;
 use tokio::time::Instant;
 

@@ -36,9 +36,8 @@ mod table;
 #[cfg(not(feature = "kerberos"))]
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, future::join3, stream};
-use hbase_client::{
-    Connection, IntoTableName, ServerName, TableDescriptor, TableName, TableRegion, low_level::AdminCalls,
-};
+use hbase_admin::{Admin, low_level::AdminCalls};
+use hbase_client::{Connection, IntoTableName, ServerName, TableDescriptor, TableName, TableRegion};
 use hbase_txn::{ClientErrorKind, Result};
 use tokio::time::Instant;
 
@@ -104,7 +103,7 @@ pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor, regions: &[T
 pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> Result<Vec<Finding>> {
     let name = &name.into_table_name()?;
     let deadline = Instant::now() + connection.config().operation_timeout();
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     let found = match Found::read(&admin, name, deadline).await {
         Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
             return Ok(vec![rights::unreadable(connection, name).await]);
@@ -136,7 +135,7 @@ pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> R
 /// is skipped.
 pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Result<ClusterAudit> {
     let deadline = Instant::now() + connection.config().operation_timeout();
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     let cluster = &Cluster::observe(&admin, deadline).await?;
     let asked_for = !tables.is_empty();
     let names = match asked_for {

@@ -1,6 +1,7 @@
 //! The permissions of the connection's user on a table.
 
-use hbase_client::{Connection, Permission, TableName, low_level::AdminCalls};
+use hbase_admin::{Admin, low_level::AdminCalls};
+use hbase_client::{Connection, Permission, TableName};
 use hbase_txn::Result;
 use tokio::time::Instant;
 
@@ -18,8 +19,7 @@ pub(super) async fn findings(
     deadline: Instant,
 ) -> Result<Option<Finding>> {
     let rights = NEEDED.map(|(right, _)| right);
-    let has = connection
-        .admin()
+    let has = Admin::new(connection)
         .until(deadline)
         .has_permissions(table, &rights)
         .await?;

@@ -1,9 +1,7 @@
 //! All problems of one table, not only the first.
 
-use hbase_client::{
-    Admin, Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
-    low_level::AdminCalls,
-};
+use hbase_admin::{Admin, low_level::AdminCalls};
+use hbase_client::{Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState};
 use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
 use tokio::time::Instant;
 
@@ -79,7 +77,7 @@ impl Found {
     ) -> Result<Vec<Finding>> {
         let (descriptor, regions) = (&self.descriptor, &self.regions[..]);
         let name = &descriptor.name;
-        let (admin, table) = (connection.admin(), connection.table(name)?);
+        let (admin, table) = (Admin::new(connection), connection.table(name)?);
         let disabled = matches!(self.state, TableState::Disabled | TableState::Disabling);
         let mut findings = Vec::new();
         let mut answers = Answers::default();

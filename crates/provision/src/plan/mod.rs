@@ -21,6 +21,7 @@ mod tests;
 use std::{borrow::Cow, collections::BTreeSet};
 
 use bytes::Bytes;
+use hbase_admin::Admin;
 use hbase_client::{
     BytesBinary, Connection, IntoTableName, PartitionRule, TableDescriptor, TableName, TableRegion,
     TableState,
@@ -114,7 +115,7 @@ impl Plan {
         let seen = async {
             let found = look(connection, file.name()).await?;
             let namespace = file.name().namespace();
-            let exists = found.is_some() || connection.admin().namespace_exists(namespace).await?;
+            let exists = found.is_some() || Admin::new(connection).namespace_exists(namespace).await?;
             Ok((found, exists))
         };
         let (found, namespace_exists) = seen
@@ -379,7 +380,7 @@ impl Plan {
 /// Reads the existing table, or returns `None`. Waits for procedures of the master, because a table
 /// in transition has no descriptor to compare.
 async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found>> {
-    let admin = connection.admin();
+    let admin = Admin::new(connection);
     admin.await_table_procedures(table).await?;
     let seen = async {
         Ok(Found {

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use futures::try_join;
-use hbase_client::{Admin, RegionInfo, TableDescriptor, TableName, low_level::Pauses};
+use hbase_admin::Admin;
+use hbase_client::{RegionInfo, TableDescriptor, TableName, low_level::Pauses};
 use hbase_txn::{ClientErrorKind, Error, Result};
 use tokio::time::Instant;
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{
-    Admin, Connection, IntoBytes, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor,
-    TableName,
-    low_level::{AdminCalls, Pauses, bounded},
+    Connection, IntoBytes, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName,
+    low_level::{Pauses, bounded},
 };
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
 use tokio::time::{Instant, sleep};
@@ -458,7 +458,7 @@ impl Repair {
     }
 
     fn admin(&self, deadline: Instant) -> Admin {
-        self.connection.admin().until(deadline)
+        Admin::new(&self.connection).until(deadline)
     }
 }
 
@@ -585,7 +585,7 @@ mod tests {
             hbase.create_partitioned_table("orders", &["f"], 3);
             hbase.split("orders", "abcd");
             let connection = hbase.connect().await?;
-            let admin = connection.admin();
+            let admin = Admin::new(&connection);
             let repair = Repair::new(&connection, "orders").unwrap();
             let mut begun = 0;
             let split_again = async {
@@ -624,7 +624,7 @@ mod tests {
             let mut was_refused = false;
             FakeHBase::run(async |hbase| {
                 let connection = hbase.connect().await?;
-                let admin = connection.admin();
+                let admin = Admin::new(&connection);
                 let table = TableDescriptor::new("orders")?.with_family(FamilyDescriptor::new("f"));
                 admin.create_table(&table, &boundaries).await?;
                 let repair = Repair::new(&connection, "orders").unwrap();

@@ -1,7 +1,8 @@
 //! The report on a table.
 
 use bytes::Bytes;
-use hbase_client::{Partition, RegionInfo, RegionLoad, ServerName, TableName};
+use hbase_admin::RegionLoad;
+use hbase_client::{Partition, RegionInfo, ServerName, TableName};
 
 /// The distribution of a table's rows over its partitions and regions.
 ///

@@ -8,9 +8,10 @@ use std::{
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
+use hbase_admin::{Admin, RegionLoad};
 use hbase_client::{
-    Connection, IntoTableName, PartitionRule, ReadFilter, RegionInfo, RegionLoad, Scan, Table, TableName,
-    TableRegion, low_level::bounded,
+    Connection, IntoTableName, PartitionRule, ReadFilter, RegionInfo, Scan, Table, TableName, TableRegion,
+    low_level::bounded,
 };
 use hbase_txn::{ClientErrorKind, Error, Result, usable_descriptor};
 use tokio::time::{Instant, timeout};
@@ -186,7 +187,7 @@ impl Skew {
     }
 
     async fn read<F: FnMut(SkewProgress) + Send>(&self, watch: &Watch<F>) -> Result<SkewReport> {
-        let admin = self.connection.admin();
+        let admin = Admin::new(&self.connection);
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let descriptor = usable_descriptor(&admin, &self.table, deadline).await?;
         let rule = PartitionRule::from_descriptor(&descriptor)?;
@@ -218,7 +219,7 @@ impl Skew {
 
     /// Returns the servers' load reports on the table's regions.
     async fn loads(&self, regions: &[TableRegion]) -> Result<HashMap<Bytes, RegionLoad>> {
-        let servers = self.connection.admin().server_loads().await?;
+        let servers = Admin::new(&self.connection).server_loads().await?;
         let mut loads: HashMap<_, _> = servers
             .into_iter()
             .flat_map(|server| server.regions)

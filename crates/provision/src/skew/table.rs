@@ -1,6 +1,7 @@
 //! Combines the regions of a table in their order.
 
-use hbase_client::{RegionLoad, TableName, TableRegion};
+use hbase_admin::RegionLoad;
+use hbase_client::{TableName, TableRegion};
 
 use super::{
     partitions::{Partitions, Scale, Tally},

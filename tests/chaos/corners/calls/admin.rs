@@ -1,6 +1,6 @@
 //! Calls that the master answers.
 
-use hbase_txn::{FamilyDescriptor, PartitionedTable, TableDescriptor, TableName, TableState};
+use hbase_txn::{FamilyDescriptor, PartitionedTable, TableDescriptor, TableName, TableState, admin::Admin};
 
 use super::super::{
     report::{Call, Prepared, Reported},
@@ -17,24 +17,24 @@ fn descriptor(seat: &Seat) -> TableDescriptor {
 }
 
 async fn is_there(seat: Seat, name: TableName) -> u64 {
-    let admin = seat.clean.connection.admin().with_operation_timeout(PATIENCE);
+    let admin = Admin::new(&seat.clean.connection).with_operation_timeout(PATIENCE);
     u64::from(admin.exists(&name).await.unwrap())
 }
 
 pub(super) fn all() -> Vec<Call> {
     let of_master = [
         Call::new("admin: exists", |seat| async move {
-            let admin = seat.connection.admin();
+            let admin = Admin::new(&seat.connection);
             Prepared::read(async move { Reported::expect(admin.exists(seat.clean.data.name()).await, &true) })
         }),
         Call::new("admin: state", |seat| async move {
-            let admin = seat.connection.admin();
+            let admin = Admin::new(&seat.connection);
             Prepared::read(async move {
                 Reported::expect(admin.state(seat.clean.data.name()).await, &TableState::Enabled)
             })
         }),
         Call::new("admin: descriptor", |seat| async move {
-            let admin = seat.connection.admin();
+            let admin = Admin::new(&seat.connection);
             Prepared::read(async move {
                 let name = seat.clean.data.name();
                 let found = admin.descriptor(name).await;
@@ -42,7 +42,7 @@ pub(super) fn all() -> Vec<Call> {
             })
         }),
         Call::new("admin: create_table", |seat| async move {
-            let (admin, descriptor) = (seat.connection.admin(), descriptor(&seat));
+            let (admin, descriptor) = (Admin::new(&seat.connection), descriptor(&seat));
             let name = descriptor.name.clone();
             Prepared::write(
                 async move { Reported::of(admin.create_table(&descriptor, &[]).await) },
@@ -50,8 +50,8 @@ pub(super) fn all() -> Vec<Call> {
             )
         }),
         Call::new("admin: disable_table", |seat| async move {
-            let (admin, descriptor) = (seat.connection.admin(), descriptor(&seat));
-            let clean = seat.clean.connection.admin().with_operation_timeout(PATIENCE);
+            let (admin, descriptor) = (Admin::new(&seat.connection), descriptor(&seat));
+            let clean = Admin::new(&seat.clean.connection).with_operation_timeout(PATIENCE);
             clean.create_table(&descriptor, &[]).await.unwrap();
             let name = descriptor.name.clone();
             let disable = async move { Reported::of(admin.disable_table(&name).await) };
@@ -68,7 +68,7 @@ pub(super) fn all() -> Vec<Call> {
     let mut calls: Vec<Call> = of_master.into_iter().map(Call::of_master).collect();
     // Region servers perform flushes, not the master.
     calls.push(Call::new("admin: flush_table", |seat| async move {
-        let admin = seat.connection.admin();
+        let admin = Admin::new(&seat.connection);
         Prepared::read(async move { Reported::of(admin.flush_table(seat.clean.data.name()).await).or_not() })
     }));
     calls

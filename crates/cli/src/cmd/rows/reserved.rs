@@ -1,7 +1,7 @@
 //! Refuses writes of rows in which the library keeps its own data.
 
 use clap::Args;
-use hbase_txn::{Connection, PartitionRule, Table, TableName};
+use hbase_txn::{Connection, PartitionRule, Table, TableName, admin::Admin};
 
 use crate::exit::Failure;
 
@@ -27,7 +27,7 @@ impl Reserved {
     ) -> Result<Table, Failure> {
         let is_marked = row.windows(MARK.len()).any(|part| part == MARK);
         if is_marked && !self.reserved {
-            let descriptor = connection.admin().descriptor(&name).await?;
+            let descriptor = Admin::new(connection).descriptor(&name).await?;
             // A table without a rule has no partitions.
             let rule = PartitionRule::from_descriptor(&descriptor).ok();
             if rule.is_some_and(|rule| rule.partition_of(row.to_vec()).reserves(row)) {

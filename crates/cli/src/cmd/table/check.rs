@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hbase_provision::audit_table;
-use hbase_txn::TableName;
+use hbase_txn::{TableName, admin::Admin};
 
 use crate::{
     cmd::audit::{Audited, Watch},
@@ -39,7 +39,7 @@ impl Check {
         self.watch
             .run(global, async || {
                 let findings = audit_table(&connection, &self.name).await?;
-                let regions = connection.admin().regions(&self.name).await?.len();
+                let regions = Admin::new(&connection).regions(&self.name).await?.len();
                 let queried = output::counted(regions, "region");
                 Ok(Audited {
                     looked_at: None,

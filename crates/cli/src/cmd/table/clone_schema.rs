@@ -1,7 +1,7 @@
 //! `hbase-txn table clone-schema`.
 
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::{TableName, admin::Admin};
 
 use super::done::print_done;
 use crate::{exit::Outcome, global::Global};
@@ -24,7 +24,7 @@ pub(crate) struct CloneSchema {
 
 impl CloneSchema {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         admin
             .clone_table_schema(&self.name, &self.new_name, !self.drop_splits)
             .await?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use hbase_txn::{
     BytesBinary, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName,
+    TableName, admin::Admin,
 };
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ impl Create {
         let descriptor = self.descriptor(&rule)?;
         let connection = global.connect().await?;
         let regions = splits.len() + 1;
-        let admin = connection.admin().with_time_for_regions(regions);
+        let admin = Admin::new(&connection).with_time_for_regions(regions);
         admin.create_table(&descriptor, &splits).await?;
         let table = PartitionedTable::open(&connection, self.name)
             .await

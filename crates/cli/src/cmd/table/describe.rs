@@ -6,6 +6,7 @@ use bytes::Bytes;
 use clap::Args;
 use hbase_txn::{
     BytesBinary, FamilyDescriptor, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
+    admin::Admin,
 };
 use serde::Serialize;
 
@@ -51,7 +52,7 @@ struct RegionObject<'a> {
 
 impl Describe {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let descriptor = admin.descriptor(&self.name).await?;
         let state = admin.state(&self.name).await?;
         let regions = admin.regions(&self.name).await?;

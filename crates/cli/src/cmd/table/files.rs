@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::{TableName, admin::Admin};
 
 use super::done::print_done;
 use crate::{exit::Outcome, global::Global, progress::Progress, values};
@@ -34,7 +34,7 @@ pub(crate) struct Compact {
 
 impl Flush {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         match self.family {
             Some(family) => admin.flush_column_family(&self.name, family).await?,
             None => admin.flush_table(&self.name).await?,
@@ -45,7 +45,7 @@ impl Flush {
 
 impl Compact {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
             progress.step("compacting");

@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use hbase_txn::{Admin, ClientErrorKind, PartitionRule, TableName};
+use hbase_txn::{ClientErrorKind, PartitionRule, TableName, admin::Admin};
 use serde::Serialize;
 
 use super::rule::RuleObject;
@@ -51,7 +51,7 @@ struct Details {
 
 impl List {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let mut tables = match &self.namespace {
             Some(namespace) => admin.tables_of_namespace(namespace).await?,
             None => admin.tables().await?,

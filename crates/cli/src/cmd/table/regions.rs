@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{Admin, BytesBinary, RegionInfo, ServerName, TableName};
+use hbase_txn::{BytesBinary, RegionInfo, ServerName, TableName, admin::Admin};
 use serde::Serialize;
 
 use crate::{
@@ -127,7 +127,7 @@ async fn print(global: &Global, admin: &Admin, table: &TableName) -> Outcome {
 
 impl Split {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let region = region_of(&admin, &self.name, &self.row).await?;
         admin.split_region(&region, Some(self.row)).await?;
         print(global, &admin, &self.name).await
@@ -136,7 +136,7 @@ impl Split {
 
 impl Merge {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let mut regions: Vec<RegionInfo> = Vec::new();
         for row in &self.rows {
             let region = region_of(&admin, &self.name, row).await?;
@@ -157,7 +157,7 @@ impl Merge {
 
 impl Move {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let region = region_of(&admin, &self.name, &self.row).await?;
         let servers = admin.cluster_info().await?.live_servers;
         let Some(to) = servers.iter().find(|server| server.address() == self.server) else {
@@ -175,7 +175,7 @@ impl Move {
 
 impl TruncateRegion {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
+        let admin = Admin::new(&global.connect().await?);
         let region = region_of(&admin, &self.name, &self.row).await?;
         let (table, range) = (self.name.to_string(), region.range_text());
         let consequence = format!("This deletes all rows of table {table} in {range}.");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::{TableName, admin::Admin};
 use serde::Serialize;
 
 use super::{
@@ -195,7 +195,7 @@ impl Export {
             let mut keys = BTreeSet::new();
             // Without order, each region is a part, so that several are read at once.
             if regions_at_once > 1 {
-                let regions = connection.admin().regions(self.table.clone()).await?;
+                let regions = Admin::new(&connection).regions(self.table.clone()).await?;
                 let starts = regions.into_iter().map(|found| found.region.start_key);
                 keys = starts.filter(|key| self.range.is_divided_by(key)).collect();
             }

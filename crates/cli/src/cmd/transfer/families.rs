@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use hbase_client::{Connection, ErrorKind};
-use hbase_txn::{BytesBinary, TableDescriptor, TableDescriptorExt, TableName};
+use hbase_txn::{BytesBinary, TableDescriptor, TableDescriptorExt, TableName, admin::Admin};
 
 use crate::exit::Failure;
 
@@ -18,7 +18,7 @@ impl Families {
     ///
     /// Refuses a table that takes no writes.
     pub(super) async fn read(connection: &Connection, table: &TableName) -> Result<Option<Self>, Failure> {
-        let descriptor = match connection.admin().descriptor(table).await {
+        let descriptor = match Admin::new(connection).descriptor(table).await {
             Err(error) if error.kind() == ErrorKind::AccessDenied => return Ok(None),
             descriptor => descriptor?,
         };

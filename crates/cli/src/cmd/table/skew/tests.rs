@@ -4,7 +4,7 @@ use std::process::Command;
 
 use hbase_fake::FakeHBase;
 use hbase_provision::{Sampling, Skew, SkewReport};
-use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor};
+use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, admin::Admin};
 
 use super::{
     callouts::{Callout, callouts},
@@ -22,7 +22,7 @@ fn measured(rule: &PartitionRule, splits: &[&str], contents: &Contents, sampling
         let connection = hbase.connect().await?;
         let orders = TableDescriptor::new("orders")?.with_family(FamilyDescriptor::new("f"));
         let splits: Vec<_> = splits.iter().map(|key| (*key).to_owned().into()).collect();
-        let admin = connection.admin();
+        let admin = Admin::new(&connection);
         admin
             .create_table(&orders.with_partition_rule(rule), &splits)
             .await?;
