@@ -43,6 +43,7 @@ mod provisioning {
     mod provide;
 }
 mod readme {
+    mod admin;
     mod client;
     mod keyed_lock;
     mod local;
