@@ -31,14 +31,14 @@ const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 /// ```
 /// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt};
 ///
-/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, admin::Admin};
 /// # let connection = hbase.connect().await?;
 /// let orders = TableDescriptor::new("orders")?
 ///     .with_family(FamilyDescriptor::new("f"))
 ///     .with_partition_rule(&PartitionRule::prefix_length(3)?)
 ///     .with_multi_row_mutation_endpoint()
 ///     .with_record_family();
-/// connection.admin().create_table(&orders, &[]).await?;
+/// Admin::new(&connection).create_table(&orders, &[]).await?;
 /// # let orders = hbase_txn::PartitionedTable::open(&connection, "orders").await?;
 /// # let put = hbase_txn::Put::new("xxxabc").cell("f", "q", "1");
 /// # assert!(orders.transaction("xxx").put(put).id("request-4711").commit().await.is_committed());
