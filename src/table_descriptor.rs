@@ -29,9 +29,9 @@ const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 /// A table for transactions, as `hbase-txn table create orders --family f --prefix-length 3` creates it:
 ///
 /// ```
-/// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt};
-///
 /// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, admin::Admin};
+///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # let connection = hbase.connect().await?;
 /// let orders = TableDescriptor::new("orders")?
 ///     .with_family(FamilyDescriptor::new("f"))
