@@ -15,7 +15,7 @@
 //! is sent again in a call of its own, because another one may be the cause.
 //!
 //! Puts of different cells of one row may share a call, other mutations of one row may not: see
-//! [`RowOfAction`].
+//! [`same_row`](crate::wire::same_row).
 
 mod call;
 
@@ -57,7 +57,7 @@ use crate::{
         multi::{EncodedGetRequest, EncodedMutateRequest},
         mutation::MutationMessage,
         pb,
-        same_row::{PutCell, RowOfAction, cells_of_put},
+        same_row::RowsOfAction,
     },
 };
 
@@ -124,11 +124,6 @@ impl Operation {
             is_alone: mutation.has_visibility(),
             nonce_group: Some(group),
         }
-    }
-
-    /// Returns the cells of a put.
-    fn cells_of_put(&self) -> Option<Vec<PutCell>> {
-        cells_of_put(self.message.clone())
     }
 
     /// Returns what may share a call with it, as a word for metrics.
@@ -550,7 +545,7 @@ impl Queue {
         let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
         let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
         let mut taken = Vec::with_capacity(self.waiting.len().min(MOST_OPERATIONS));
-        let mut rows = Rows::default();
+        let mut rows = RowsOfAction::default();
         let mut bytes = 0;
         for mut waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.message.len();
@@ -560,51 +555,22 @@ impl Queue {
                     && bytes + len <= MOST_BYTES
                     && (!of_one_region || is_beside(&waiting))
                     && waiting.runtime.id() == first.runtime.id()
-                    && rows.admit(&waiting, &taken)
+                    && waiting
+                        .mutated_row()
+                        .is_none_or(|row| rows.admit(row, &waiting.operation.message))
             });
             if !fits {
                 self.waiting.push_back(waiting);
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
-                rows.add(&waiting, taken.len());
+                if let Some(row) = waiting.mutated_row() {
+                    rows.add(row, &waiting.operation.message);
+                }
                 bytes += len;
                 waiting.in_queue = None;
                 taken.push(waiting);
             }
         }
         taken
-    }
-}
-
-/// The mutated rows of a call.
-#[derive(Default)]
-struct Rows(BTreeMap<Bytes, Mutated>);
-
-struct Mutated {
-    /// The index of the row's first mutation in the call.
-    first: usize,
-    /// All its mutations, if another one has come.
-    all: Option<RowOfAction>,
-}
-
-impl Rows {
-    /// Returns whether an operation may go with those of its row that are taken.
-    fn admit(&mut self, waiting: &Waiting, taken: &[Waiting]) -> bool {
-        let row = waiting.mutated_row().and_then(|row| self.0.get_mut(row));
-        row.is_none_or(|Mutated { first, all }| {
-            let all = all.get_or_insert_with(|| RowOfAction::new(taken[*first].operation.cells_of_put()));
-            !all.is_closed() && all.join(waiting.operation.cells_of_put())
-        })
-    }
-
-    /// Adds an operation that is taken.
-    fn add(&mut self, waiting: &Waiting, index: usize) {
-        if let Some(row) = waiting.mutated_row() {
-            let first = || Mutated {
-                first: index,
-                all: None,
-            };
-            self.0.entry(row.clone()).or_insert_with(first);
-        }
     }
 }
 

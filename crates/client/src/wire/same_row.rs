@@ -4,7 +4,7 @@
 //! be lost, and a delete would hide what is put beside it. All other puts of a row may be in one action.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -42,7 +42,7 @@ impl From<EncodedCell<'_>> for PutCell {
 }
 
 /// Returns the cells of a mutation that was encoded here, if it is a put.
-pub(crate) fn cells_of_put(message: Bytes) -> Option<Vec<PutCell>> {
+fn cells_of_put(message: Bytes) -> Option<Vec<PutCell>> {
     let put = pb::MutationProto::decode(message).ok()?;
     if put.mutate_type() != pb::mutation_proto::MutationType::Put {
         return None;
@@ -111,6 +111,37 @@ impl RowOfAction {
         self.columns.extend(cells.iter().map(|cell| cell.column));
         self.cells
             .extend(cells.iter().map(|cell| (cell.column, cell.timestamp)));
+    }
+}
+
+/// The rows of an action to which messages of mutations are added.
+#[derive(Debug, Default)]
+pub(crate) struct RowsOfAction(BTreeMap<Bytes, Mutated>);
+
+#[derive(Debug)]
+struct Mutated {
+    /// The message of the row's first mutation.
+    first: Bytes,
+    /// All its mutations, if another one has come.
+    all: Option<RowOfAction>,
+}
+
+impl RowsOfAction {
+    /// Returns whether a mutation of the row may be added.
+    pub(crate) fn admit(&mut self, row: &Bytes, message: &Bytes) -> bool {
+        self.0.get_mut(row).is_none_or(|Mutated { first, all }| {
+            let all = all.get_or_insert_with(|| RowOfAction::new(cells_of_put(first.clone())));
+            !all.is_closed() && all.join(cells_of_put(message.clone()))
+        })
+    }
+
+    /// Adds a mutation that was admitted.
+    pub(crate) fn add(&mut self, row: &Bytes, message: &Bytes) {
+        let first = || Mutated {
+            first: message.clone(),
+            all: None,
+        };
+        self.0.entry(row.clone()).or_insert_with(first);
     }
 }
 
