@@ -372,40 +372,48 @@ mod tests {
         });
     }
 
-    /// Each process holds the lock as often as it can, as `suite::lock_fairness` does in real time.
-    #[test]
-    fn processes_that_compete_wait_for_about_a_round() {
+    /// Each process holds the lock as often as it can, as `suite::lock_fairness` does in real time. Returns
+    /// the longest wait, in rounds of all processes.
+    async fn longest_wait(hbase: &FakeHBase, id: &str) -> Result<f64> {
         const PROCESSES: usize = 32;
         const HOLD: Duration = Duration::from_millis(50);
         const LASTS: Duration = Duration::from_secs(60);
+        let connection = hbase.connect().await?;
+        let open = |_| {
+            LockManagerOptions::new("client")
+                .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
+        };
+        let managers = try_join_all((0..PROCESSES).map(open)).await?;
+        let began = Instant::now();
+        let loops = managers.iter().map(async |locks| {
+            let mut waits = Vec::new();
+            while began.elapsed() < LASTS {
+                let asked = Instant::now();
+                let guard = locks.lock(Level::Xdc, id)?.wait(LASTS).acquire().await?;
+                waits.push(asked.elapsed());
+                sleep(HOLD).await;
+                assert!(guard.release().await?.is_released());
+            }
+            Ok::<_, Error>(waits)
+        });
+        let waits = try_join_all(loops).await?.concat();
+        let round = began.elapsed().as_secs_f64() * PROCESSES as f64 / waits.len() as f64;
+        let longest = waits.iter().max().copied().unwrap_or_default();
+        Ok(longest.as_secs_f64() / round)
+    }
+
+    /// Slots are chosen at random, so one run may have a wait of three rounds. With too few slots the
+    /// middle one of three runs has one of four to five.
+    #[test]
+    fn processes_that_compete_wait_for_about_a_round() {
         FakeHBase::run(async |hbase| {
             drop(two_processes(hbase).await?);
-            let connection = hbase.connect().await?;
-            let open = |_| {
-                LockManagerOptions::new("client")
-                    .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
-            };
-            let managers = try_join_all((0..PROCESSES).map(open)).await?;
-            let began = Instant::now();
-            let loops = managers.iter().map(async |locks| {
-                let mut waits = Vec::new();
-                while began.elapsed() < LASTS {
-                    let asked = Instant::now();
-                    let request = locks.lock(Level::Xdc, "one")?.wait(LASTS);
-                    let guard = request.acquire().await?;
-                    waits.push(asked.elapsed());
-                    sleep(HOLD).await;
-                    assert!(guard.release().await?.is_released());
-                }
-                Ok::<_, Error>(waits)
-            });
-            let waits = try_join_all(loops).await?.concat();
-            let round = began.elapsed() / u32::try_from(waits.len() / PROCESSES)?;
-            let longest = waits.iter().max().copied().unwrap_or_default();
-            assert!(
-                longest <= round * 2,
-                "a round in {round:?}, the longest wait {longest:?}"
-            );
+            let mut rounds = Vec::new();
+            for id in ["one", "two", "three"] {
+                rounds.push(longest_wait(hbase, id).await?);
+            }
+            rounds.sort_by(f64::total_cmp);
+            assert!(rounds[1] <= 3.0, "the longest waits took {rounds:.2?} rounds");
             Ok(())
         });
     }
