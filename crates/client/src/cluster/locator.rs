@@ -268,11 +268,11 @@ impl Locator {
         };
         let found = from(&first).await?;
         let is_covered = found.0.iter().any(|found| found.region.contains(start));
-        match is_covered || first.is_empty() {
-            true => Ok(found),
-            // It was merged with the region before it, or there is a hole.
-            false => from(&Bytes::new()).await,
+        if is_covered || first.is_empty() {
+            return Ok(found);
         }
+        // It was merged with the region before it, or there is a hole.
+        from(&Bytes::new()).await
     }
 
     /// Returns the state of a table in `hbase:meta`. Makes one attempt.

@@ -61,10 +61,7 @@ impl RegionLocation {
     }
 
     pub(crate) fn address(&self) -> HostPort {
-        HostPort {
-            host: self.server.host.clone(),
-            port: self.server.port,
-        }
+        HostPort::of(&self.server)
     }
 }
 

@@ -117,10 +117,7 @@ impl Cluster {
                     }
                 },
             };
-            let address = HostPort {
-                host: server.host.clone(),
-                port: server.port,
-            };
+            let address = HostPort::of(&server);
             observed.attempt(None, &server, attempt);
             let call = Call {
                 server: &address,

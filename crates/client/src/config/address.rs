@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv6Addr, str::FromStr};
 
 use crate::{
     error::{Error, Result},
-    model::is_host,
+    model::{ServerName, is_host},
 };
 
 const ZOOKEEPER_PORT: u16 = 2181;
@@ -105,6 +105,14 @@ impl HostPort {
     /// Parses `host`, `host:port`, `[v6]`, `[v6]:port`, or `v6`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self> {
         Ok(HostText::parse(text)?.or_port(default_port))
+    }
+
+    /// Returns the address of a server.
+    pub(crate) fn of(server: &ServerName) -> Self {
+        Self {
+            host: server.host.clone(),
+            port: server.port,
+        }
     }
 
     /// Parses a comma-separated list.

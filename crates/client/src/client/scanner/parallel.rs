@@ -278,13 +278,15 @@ async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<R
 impl Scan {
     /// Returns the first row in the order of keys, and a row behind the last one.
     fn rows(&self) -> (Bytes, Bytes) {
-        let (first, last) = match self.reversed {
-            false => (&self.start, &self.stop),
-            true => (&self.stop, &self.start),
+        let (first, last) = if self.reversed {
+            (&self.stop, &self.start)
+        } else {
+            (&self.start, &self.stop)
         };
-        let behind = match last.is_empty() {
-            true => Bytes::new(),
-            false => [last, &b"\0"[..]].concat().into(),
+        let behind = if last.is_empty() {
+            Bytes::new()
+        } else {
+            [last, &b"\0"[..]].concat().into()
         };
         (first.clone(), behind)
     }

@@ -78,7 +78,7 @@ impl RpcRegistry {
         };
         match staggered::first_answer(self.servers(), FAN_OUT, PATIENCE, query).await {
             Ok((found, server)) => {
-                self.learnt().answered = vec![server, address_of(&found.server)];
+                self.learnt().answered = vec![server, HostPort::of(&found.server)];
                 Ok(found)
             }
             Err(failures) => Err(no_answer(failures)),
@@ -139,13 +139,13 @@ impl RpcRegistry {
             Err(error) => return Err(error),
         };
         let nodes = names.iter().filter_map(|name| convert::server_name(name).ok());
-        let mut nodes: Vec<_> = nodes.map(|name| address_of(&name)).collect();
+        let mut nodes: Vec<_> = nodes.map(|name| HostPort::of(&name)).collect();
         fastrand::shuffle(&mut nodes);
         nodes.truncate(MAX_NODES);
-        match nodes.is_empty() {
-            true => Err(CallError::BadAnswer("it names no server".into())),
-            false => Ok(nodes),
+        if nodes.is_empty() {
+            return Err(CallError::BadAnswer("it names no server".into()));
         }
+        Ok(nodes)
     }
 
     /// Returns the servers to query, in this order: the configured ones, then those of earlier answers.
@@ -212,13 +212,6 @@ impl RpcRegistry {
             priority: None,
             limit: AttemptLimit::new(deadline, true),
         }
-    }
-}
-
-fn address_of(server: &ServerName) -> HostPort {
-    HostPort {
-        host: server.host.clone(),
-        port: server.port,
     }
 }
 
