@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use hbase_client::{
     Cell, Row, Scan, Table,
-    low_level::{ActionAnswer, AnyRegion, AtOnce, CallKind, MultiCall, RegionAction, TableCalls},
+    low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, TableCalls},
 };
 use tokio::time::Instant;
 
@@ -83,13 +83,15 @@ impl LatchLocation {
         let scan = new
             .iter()
             .fold(scan, |scan, (family, _)| scan.family((*family).clone()));
-        let how = AtOnce {
-            operation: OPERATION,
-            guard: &AnyRegion,
-            max_bytes: MAX_RAW_BYTES,
-            deadline,
+        let mut attempts = RegionCall::new(&self.table, OPERATION, &cells.row, CallKind::Read, deadline);
+        let found = loop {
+            let location = attempts.locate().await?;
+            match attempts.attempt(&location).scan(&scan, MAX_RAW_BYTES).await {
+                Ok(found) => break found,
+                Err(failed) => attempts.recover(failed).await?,
+            }
         };
-        let found = self.table.scan_at_once(&scan, how).await?.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let text =
                 format!("the row of the latch has more than {MAX_RAW_BYTES} bytes before a compaction");
             Error::new(ClientErrorKind::LimitExceeded, text).at_operation(OPERATION)
@@ -157,12 +159,9 @@ impl LatchLocation {
             actions,
             // If a crash lost a count, it would be counted twice.
             durability: self.table.durable(),
-            kind,
         };
-        Ok(self
-            .table
-            .multi_where(operation, &call, &AnyRegion, deadline)
-            .await?)
+        let attempts = RegionCall::new(&self.table, operation, &call.row, kind, deadline);
+        Ok(attempts.multi(&call).await?)
     }
 
     fn observation(&self, answers: Vec<ActionAnswer>) -> Result<LatchObservation> {

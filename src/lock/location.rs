@@ -13,10 +13,10 @@ use std::{
 use bytes::Bytes;
 use hbase_client::{
     Append, BytesBinary, Delete, Environment, Error as ClientError, Get, Increment, Mutation, Put,
-    RemoteException, Row, Scan, Table,
+    RegionInfo, RemoteException, Row, Scan, Table,
     low_level::{
-        ActionAnswer, AtOnce, CallKind, MultiCall, RegionAction, RegionGuard, ScanParts, ServingRegion,
-        TableCalls, Verdict, condition,
+        ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, RegionLocation, ScanParts, TableCalls,
+        condition,
     },
 };
 use tokio::time::Instant;
@@ -314,16 +314,16 @@ impl LockLocation {
         // A raw scan can be limited to families, but not to columns.
         let scan = Scan::new().raw().family(family.clone());
         let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(distinct);
-        let how = AtOnce {
-            operation: OPERATION,
-            guard: &Together {
-                locations: &[self],
-                caller: None,
-            },
-            max_bytes: MAX_RAW_BYTES,
-            deadline,
+        let row = self.rows.lock_row();
+        let mut attempts = RegionCall::new(&self.table, OPERATION, row, CallKind::Read, deadline);
+        let found = loop {
+            let location = locate_together(&mut attempts, &[self]).await?;
+            match attempts.attempt(&location).scan(&scan, MAX_RAW_BYTES).await {
+                Ok(found) => break found,
+                Err(failed) => attempts.recover(failed).await?,
+            }
         };
-        let found = self.table.scan_at_once(&scan, how).await?.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let text =
                 format!("the rows of the lock have more than {MAX_RAW_BYTES} bytes before a compaction");
             Error::new(ClientErrorKind::LimitExceeded, text).at_operation(OPERATION)
@@ -386,16 +386,20 @@ impl LockChange<'_> {
             actions,
             // If a crash lost a hold, the lock could be acquired twice.
             durability: first.table.durable(),
-            kind: self.kind,
         };
-        let guard = Together {
-            locations: self.locations,
-            caller: self.caller,
+        let mut attempts = RegionCall::new(&first.table, self.operation, &call.row, self.kind, self.deadline);
+        let answers = loop {
+            let location = locate_together(&mut attempts, self.locations).await?;
+            if self.caller.is_some_and(Caller::is_gone) {
+                let text = "the request was dropped before it was sent";
+                let error = ClientError::new(ClientErrorKind::DeadlineExceeded, text);
+                return Err(attempts.fail(&location, error).into());
+            }
+            match attempts.attempt(&location).multi(&call).await {
+                Ok(answers) => break answers,
+                Err(failed) => attempts.recover(failed).await?,
+            }
         };
-        let answers = first
-            .table
-            .multi_where(self.operation, &call, &guard, self.deadline)
-            .await?;
         let processed = answers
             .iter()
             .filter_map(|answer| match answer {
@@ -425,44 +429,45 @@ impl LockChange<'_> {
     }
 }
 
-/// Passes a call only to a region that contains all rows, and only as long as its caller wants it.
-struct Together<'a> {
-    locations: &'a [&'a LockLocation],
-    caller: Option<&'a Caller>,
+/// Returns the location of a region that contains all rows of these locks.
+async fn locate_together(
+    attempts: &mut RegionCall<'_>,
+    locks: &[&LockLocation],
+) -> Result<Arc<RegionLocation>> {
+    loop {
+        let location = attempts.locate().await?;
+        match locks.iter().find_map(|lock| parted(lock, location.region())) {
+            None => return Ok(location),
+            Some(error) => attempts.look_again(&location, error)?,
+        }
+    }
 }
 
-impl RegionGuard for Together<'_> {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        let contains = |row: &Bytes| serving.region.contains(row);
-        let parted = |what: &str, row: &Bytes| {
-            let range = serving.region.range_text();
-            let text = format!(
-                "a region boundary lies between {what}: {} is not in {range}",
-                BytesBinary(row)
-            );
-            ClientError::new(ClientErrorKind::PartitionCut, text)
-        };
-        if self.caller.is_some_and(Caller::is_gone) {
-            let text = "the request was dropped before it was sent";
-            return Verdict::Stop(ClientError::new(ClientErrorKind::DeadlineExceeded, text));
-        }
-        for location in self.locations {
-            let rows = &location.rows.rows;
-            let Some(outside) = rows.iter().find(|row| !contains(row)) else {
-                continue;
-            };
-            let error = match rows.iter().any(contains) {
-                true => parted("the rows of one lock", outside).with_hint(
-                    "merge these regions; a table that LockTableOptions creates never splits there (its split \
-                     restriction is a key prefix of one byte)",
-                ),
-                // The regions of the locks were looked up before, so the region was split since.
-                false => parted("locks that are tried in one call", outside)
-                    .with_retryable(true)
-                    .with_hint("try again: each is found where it is by now"),
-            };
-            return Verdict::LookAgain(error);
-        }
-        Verdict::Pass
-    }
+/// Returns the error of a region without all rows of a lock, or `None` if it has them.
+fn parted(lock: &LockLocation, region: &RegionInfo) -> Option<ClientError> {
+    let rows = &lock.rows.rows;
+    let outside = rows.iter().find(|row| !region.contains(row))?;
+    let is_cut = rows.iter().any(|row| region.contains(row));
+    let what = if is_cut {
+        "the rows of one lock"
+    } else {
+        // The regions of the locks were looked up before, so the region was split since.
+        "locks that are tried in one call"
+    };
+    let range = region.range_text();
+    let text = format!(
+        "a region boundary lies between {what}: {} is not in {range}",
+        BytesBinary(outside)
+    );
+    let error = ClientError::new(ClientErrorKind::PartitionCut, text);
+    Some(if is_cut {
+        error.with_hint(
+            "merge these regions; a table that LockTableOptions creates never splits there (its split \
+             restriction is a key prefix of one byte)",
+        )
+    } else {
+        error
+            .with_retryable(true)
+            .with_hint("try again: each is found where it is by now")
+    })
 }

@@ -7,7 +7,7 @@ use futures::{
     future::{join_all, pending, select_all, try_join_all},
     stream::FuturesUnordered,
 };
-use hbase_client::low_level::TableCalls;
+use hbase_client::low_level::{CallKind, RegionCall, TableCalls};
 use tokio::time::Instant;
 
 use super::{
@@ -169,8 +169,11 @@ async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<
 async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<All> {
     let mut regions: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (index, request) in requests.iter().enumerate() {
-        let region = request.table().region_of(request.row(), deadline).await?;
-        regions.entry(region.name).or_default().push(index);
+        let (table, row) = (request.table(), request.row());
+        let call = RegionCall::new(table, "finding a region", row, CallKind::Read, deadline);
+        let location = call.into_location().await?;
+        let region = location.region().name.clone();
+        regions.entry(region).or_default().push(index);
     }
     let calls = regions
         .into_values()

@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::HashSet, pin::pin, sync::Arc, time::Duration
 use bytes::Bytes;
 use hbase_client::{
     Cell, Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
-    low_level::{CallerSpan, Check, Pauses, TableCalls, condition, pb},
+    low_level::{CallKind, CallerSpan, Check, Pauses, RegionCall, TableCalls, condition, pb},
 };
 use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,10 +18,10 @@ use super::{
     admission::{Admission, Sharing},
     deletions::{self, DeletionMark},
     endpoint_request::{EndpointRequest, encode_mutations},
-    gate::Gate,
     group_commit::{GroupCommit, Member, RowHash, SendRequest, VersionChange},
     outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
+    partition_call::PartitionCall,
     partition_version,
     plan::Group,
     prepared::{Prepared, in_context},
@@ -422,7 +422,11 @@ impl Committer {
         let table = self.table().table();
         let region = match table.known_region(first_key) {
             Some(region) => region,
-            None => Box::pin(table.region_of(first_key, deadline)).await?.name,
+            None => {
+                let call = RegionCall::new(table, "finding a region", first_key, CallKind::Read, deadline);
+                let location = Box::pin(call.into_location()).await?;
+                location.region().name.clone()
+            }
         };
         let member = attempt.into_member(prepared, deadline);
         group_commit.send(&region, member, self).await
@@ -466,22 +470,20 @@ impl Committer {
 
 impl SendRequest for Committer {
     async fn send(&self, request: &EndpointRequest, deadline: Instant) -> Result<bool> {
-        let call = EndpointCall::new(
-            request.partitions[0].first_key().clone(),
-            SERVICE,
-            METHOD,
-            request.message(),
-        );
-        let call = match request.is_idempotent() {
-            true => call.idempotent(),
-            false => call,
+        let first_key = request.partitions[0].first_key();
+        let kind = if request.is_idempotent() {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
         };
-        let gate = Gate::of_several(self.table(), &request.partitions, request.needs());
-        let gate = match request.has_mutations() {
-            true => gate.with_floor(request.floor),
-            false => gate,
-        };
-        let answer = gate.call(&call, deadline).await?;
+        let mut call =
+            PartitionCall::of_several(self.table(), &request.partitions, first_key, kind, deadline)
+                .needing(request.needs());
+        if request.has_mutations() {
+            call.set_floor(request.floor);
+        }
+        let message = EndpointCall::new(first_key.clone(), SERVICE, METHOD, request.message());
+        let answer = call.endpoint(&message).await?;
         read_answer(answer, request.is_conditional())
     }
 }

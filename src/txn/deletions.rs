@@ -10,20 +10,20 @@
 //! A placeholder is a short-lived cell of a row that has no other cell. A condition can state that a row
 //! has no other cells than these, but not that it has none.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, slice, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
     Cell, CellKind, Durability, Effect, Increment, Partition, Put, TableDescriptor,
-    low_level::{CallKind, MultiCall, RegionAction, TableCalls, condition, pb},
+    low_level::{CallKind, MultiCall, RegionAction, RegionCall, condition, pb},
 };
 use tokio::time::Instant;
 
 use super::{
+    partition_call::locate_whole,
     partition_version,
     proven_table::ProvenTable,
     record,
-    region_guard::WholePartition,
     reserved_rows::DELETIONS,
     sequence::{Extent, ToRead},
     terms::Terms,
@@ -112,13 +112,23 @@ pub(super) async fn put_placeholders(
         row: partition.first_key().clone(),
         actions: rows.into_iter().map(put).collect(),
         durability: Durability::AsyncWal,
-        kind: CallKind::IdempotentWrite,
     };
-    let guard = WholePartition(partition);
-    let written = table
-        .table()
-        .multi_where("putting placeholders", &call, &guard, deadline)
-        .await;
-    written.map_err(|error| error.with_effect(Effect::None))?;
-    Ok(())
+    let mut attempts = RegionCall::new(
+        table.table(),
+        "putting placeholders",
+        &call.row,
+        CallKind::IdempotentWrite,
+        deadline,
+    );
+    let written: Result<()> = async {
+        loop {
+            let location = locate_whole(&mut attempts, slice::from_ref(partition)).await?;
+            match attempts.attempt(&location).multi(&call).await {
+                Ok(_) => return Ok(()),
+                Err(failed) => attempts.recover(failed).await?,
+            }
+        }
+    }
+    .await;
+    written.map_err(|error| error.with_effect(Effect::None))
 }

@@ -19,10 +19,10 @@
 //! | `outcome` | [`Outcome`]: committed, rejected, invalid, aborted, unknown |
 //! | `settle` `settlements` | determines the outcome of a transaction from its record |
 //! | `record` `digest` | the record of a transaction, from which its outcome is known; no I/O |
-//! | `gate` | passes a call to a region once all that the call relies on is proven |
+//! | `partition_call` | the attempts of a call to the region of a partition, each after all that it relies on is proven |
 //! | `proof` `probe` | proves what a call relies on, with calls that change no user data |
 //! | `rule_reading` `rule_watch` | rereads the partition rule as it ages |
-//! | `region_guard` `region_floor` | decides which region a call may go to, and when |
+//! | `region_floor` | the timestamps that a server's clock must have passed before a call |
 //! | `proven_table` `terms` `servers` | a table, its properties, and the proven capabilities of its servers |
 //! | `reserved_rows` | the rows that this layer keeps in a partition; no I/O |
 //! | `part` `partition_version` `deletions` | additions of higher layers to a transaction, the version cell, the deletion mark |
@@ -53,12 +53,12 @@ mod commit;
 mod deletions;
 mod digest;
 mod endpoint_request;
-mod gate;
 mod group_commit;
 mod open;
 mod operation;
 mod outcome;
 mod part;
+mod partition_call;
 mod partition_version;
 mod partitioned_table;
 mod plan;
@@ -69,7 +69,6 @@ mod proven_table;
 mod read;
 mod record;
 mod region_floor;
-mod region_guard;
 mod reserved_rows;
 mod rule_reading;
 mod rule_watch;

@@ -513,11 +513,6 @@ impl PartitionedTable {
         })
     }
 
-    #[cfg(test)]
-    pub(super) fn committer(&self) -> &Committer {
-        &self.committer
-    }
-
     fn terms(&self) -> &Terms {
         self.committer.table().terms()
     }

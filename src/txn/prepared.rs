@@ -190,9 +190,10 @@ mod tests {
             assert!(outcome.is_not_applied(), "{outcome}");
             let error = outcome.into_result().unwrap_err().to_string();
             assert!(
-                error.starts_with("proving conditions, table shop, partition anna"),
+                error.starts_with("transaction, table shop, partition anna, server "),
                 "{error}"
             );
+            assert!(error.contains(", stage: proving conditions, "), "{error}");
             assert!(!error.contains("may have been applied"), "{error}");
             assert!(error.contains("; nothing was applied"), "{error}");
             Ok(())

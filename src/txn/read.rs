@@ -1,23 +1,25 @@
 //! The reads of a commit: the rows of its conditions, and timestamps that could hide its writes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    slice,
+};
 
 use bytes::Bytes;
 use hbase_client::{
     BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan, TimeRange,
-    low_level::{AtOnce, LATEST_TIMESTAMP, RegionGuard, ScanParts, TableCalls},
+    low_level::{CallKind, LATEST_TIMESTAMP, RegionCall, ScanParts},
 };
 use tokio::time::Instant;
 
 use super::{
     deletions,
-    gate::Gate,
+    partition_call::{NotReady, PartitionCall, locate_whole},
     plan::Group,
     proof,
     proven_table::ProvenTable,
-    region_guard::{Both, VisitedServers, WholePartition},
     sequence::{Extent, Seen, ToRead, is_ahead},
-    servers::{Needs, ServerTime},
+    servers::ServerTime,
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
@@ -144,13 +146,12 @@ pub(super) async fn rows_of_conditions(
             scan = scan.column(family.clone(), qualifier.clone());
         }
     }
-    let rows = group
-        .all_conditions()
-        .map(|condition| condition.row().clone())
-        .collect();
-    rows_at_once(table, &WholePartition(&group.partition), &rows, &scan, deadline)
-        .await
-        .map(Rows)
+    let rows: BTreeSet<_> = group.all_conditions().map(Condition::row).collect();
+    let Some(scan) = scan_of(&scan, rows.iter().copied()) else {
+        return Ok(Rows(BTreeMap::new()));
+    };
+    let rows = rows_at_once(table, "transaction", &group.partition, &scan, MAX_BYTES, deadline).await?;
+    Ok(Rows(by_key(within_limit(rows, MAX_BYTES)?)))
 }
 
 /// The delete markers of a row.
@@ -227,25 +228,53 @@ pub(super) async fn newest_timestamps(
         .into_iter()
         .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
     let reads_all = extents.values().any(Extent::has_families) || !table.compares_clocks(partition);
-    let rows: BTreeSet<_> = extents.keys().cloned().collect();
-    let mut gate = Gate::new(table, partition, Needs::default());
-    let (mut found, from, visited) = loop {
+    let Some(scan) = scan_of(&scan, extents.keys()) else {
+        // Nothing is stamped.
+        return Ok(Newest {
+            now: ServerTime::default(),
+            by_row: HashMap::new(),
+        });
+    };
+    let mut call = PartitionCall::new(table, partition, partition.first_key(), CallKind::Read, deadline);
+    loop {
         let from = if reads_all { 0 } else { table.servers().past() };
         let scan = scan.clone().time_range(TimeRange {
             from,
             to: LATEST_TIMESTAMP,
         });
         // What a region had before it was opened is not ahead of its server's clock afterwards.
-        gate = gate.with_floor(from);
-        let visited = VisitedServers::of(partition);
-        let guard = Both(&gate, &visited);
-        match rows_at_once(table, &guard, &rows, &scan, deadline).await {
-            Ok(found) => break (found, from, visited),
-            Err(error) => gate.open(error, deadline).await?,
+        call.set_floor(from);
+        let location = call.ready().await?;
+        let read: Result<_, NotReady> = async {
+            let rows = call.attempts.attempt(&location).scan(&scan, MAX_BYTES).await?;
+            let by_row = found_in(&extents, by_key(within_limit(rows, MAX_BYTES)?), from)?;
+            let newest = by_row.values().map(|found: &Found| found.newest).max();
+            let now = proof::time_at(&mut call, &location, newest.unwrap_or(0)).await?;
+            Ok((by_row, now))
         }
-    };
-    let found_in = |(row, extent): (Bytes, Extent)| {
-        let cells = found.remove(&row).map(Row::into_cells).unwrap_or_default();
+        .await;
+        match read {
+            Ok((mut by_row, now)) => {
+                // A placeholder that was put on another server may be ahead of this one's clock for a
+                // while. What is stamped behind it would hide the writes of others until then.
+                by_row.values_mut().for_each(|found| {
+                    found.is_ahead = !found.is_placeholder && is_ahead(found.newest, now);
+                });
+                return Ok(Newest { now, by_row });
+            }
+            Err(reason) => call.recover(&location, reason).await?,
+        }
+    }
+}
+
+/// Sorts the cells that were read, without what is older than `from`, into the extents of their rows.
+fn found_in(
+    extents: &BTreeMap<Bytes, Extent>,
+    mut found: BTreeMap<Bytes, Row>,
+    from: u64,
+) -> Result<HashMap<Bytes, Found>> {
+    let found_in = |(row, extent): (&Bytes, &Extent)| {
+        let cells = found.remove(row).map(Row::into_cells).unwrap_or_default();
         // That a family is unchanged is checked with the rest of the row.
         let mut in_extent = cells
             .iter()
@@ -263,35 +292,19 @@ pub(super) async fn newest_timestamps(
         }
         if values.len() > MAX_CELLS {
             let cells = values.len();
-            return Err(too_many_cells(cells).at_row(&BytesBinary(&row)));
+            return Err(too_many_cells(cells).at_row(&BytesBinary(row)));
         }
         let found = Found {
-            extent,
+            extent: extent.clone(),
             newest,
             cells: values,
             has_cells,
             is_placeholder,
             is_ahead: false,
         };
-        Ok((row, found))
+        Ok((row.clone(), found))
     };
-    let mut by_row: HashMap<_, _> = extents.into_iter().map(found_in).collect::<Result<_>>()?;
-    let newest = by_row
-        .values()
-        .map(|found: &Found| found.newest)
-        .max()
-        .unwrap_or(0);
-    let now = match visited.into_last() {
-        Some(server) => proof::time_at(table, partition, &server, newest, deadline).await?,
-        // Nothing had to be read, so nothing is stamped.
-        None => ServerTime::default(),
-    };
-    // A placeholder that was put on another server may be ahead of this one's clock for a while. What is
-    // stamped behind it would hide the writes of others until then.
-    by_row
-        .values_mut()
-        .for_each(|found| found.is_ahead = !found.is_placeholder && is_ahead(found.newest, now));
-    Ok(Newest { now, by_row })
+    extents.iter().map(found_in).collect()
 }
 
 fn too_many_cells(cells: usize) -> Error {
@@ -317,34 +330,43 @@ fn families_of<'a>(extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes>
     all
 }
 
-/// Reads these rows of a partition at one point in time. The guard stops a region that does not
-/// contain the whole partition.
-async fn rows_at_once(
+/// Restricts a scan to some rows of a partition. Returns `None` if there are none.
+fn scan_of<'r>(scan: &Scan, rows: impl DoubleEndedIterator<Item = &'r Bytes> + Clone) -> Option<Scan> {
+    let (first, last) = (rows.clone().next()?.clone(), rows.clone().next_back()?.clone());
+    let scan = scan.clone().start_row(first).stop_row_inclusive(last);
+    Some(scan.only_rows(rows.cloned().collect()))
+}
+
+/// Reads all rows of a scan of a partition at one point in time. Returns `None` if they have more bytes
+/// than this.
+pub(super) async fn rows_at_once(
     table: &ProvenTable,
-    guard: &dyn RegionGuard,
-    rows: &BTreeSet<Bytes>,
+    operation: &'static str,
+    partition: &Partition,
     scan: &Scan,
+    max_bytes: usize,
     deadline: Instant,
-) -> Result<BTreeMap<Bytes, Row>> {
-    let (Some(first), Some(last)) = (rows.first().cloned(), rows.last().cloned()) else {
-        return Ok(BTreeMap::new());
-    };
-    let scan = scan
-        .clone()
-        .start_row(first)
-        .stop_row_inclusive(last)
-        .only_rows(rows.clone());
-    let how = AtOnce {
-        operation: "transaction",
-        guard,
-        max_bytes: MAX_BYTES,
-        deadline,
-    };
-    let found = table.table().scan_at_once(&scan, how).await?.ok_or_else(|| {
+) -> Result<Option<Vec<Row>>> {
+    let row = scan.range_start();
+    let mut attempts = RegionCall::new(table.table(), operation, row, CallKind::Read, deadline);
+    loop {
+        let location = locate_whole(&mut attempts, slice::from_ref(partition)).await?;
+        match attempts.attempt(&location).scan(scan, max_bytes).await {
+            Ok(rows) => return Ok(rows),
+            Err(failed) => attempts.recover(failed).await?,
+        }
+    }
+}
+
+fn by_key(rows: Vec<Row>) -> BTreeMap<Bytes, Row> {
+    rows.into_iter().map(|row| (row.key().clone(), row)).collect()
+}
+
+fn within_limit(rows: Option<Vec<Row>>, max_bytes: usize) -> Result<Vec<Row>> {
+    rows.ok_or_else(|| {
         Error::new(
             ClientErrorKind::LimitExceeded,
-            format!("the rows that the transaction reads have more than {MAX_BYTES} bytes"),
+            format!("the rows that the transaction reads have more than {max_bytes} bytes"),
         )
-    })?;
-    Ok(found.into_iter().map(|row| (row.key().clone(), row)).collect())
+    })
 }

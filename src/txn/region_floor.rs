@@ -11,22 +11,17 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
-use hbase_client::{
-    BytesBinary, Error as ClientError, ReadFilter, RegionInfo, Scan, ServerName, TimeRange,
-    low_level::{AtOnce, RegionGuard, ServingRegion, TableCalls, Verdict},
-};
-use tokio::time::Instant;
+use hbase_client::{ReadFilter, Scan, TimeRange, low_level::RegionLocation};
 
-use super::{proven_table::ProvenTable, servers::MAX_SKEW};
-use crate::error::{ClientErrorKind, Result};
+use super::{
+    partition_call::{NotReady, PartitionCall},
+    servers::{Capability, MAX_SKEW},
+};
 
 /// How long after its opening a region may have cells ahead of its server's clock, by the clock of
 /// this machine, which differs from each of the others.
@@ -52,18 +47,17 @@ impl RegionFloors {
     }
 
     /// Returns the floor of an opening of a region, or `None` if it must be looked for.
-    pub(super) fn of(&self, serving: ServingRegion<'_>, now: u64) -> Option<u64> {
-        let ServingRegion {
-            region,
-            opening,
-            opened_at,
-            ..
-        } = serving;
-        if opened_at.is_some_and(|opened_at| was_long_ago(opened_at, now)) {
+    pub(super) fn of(&self, location: &RegionLocation, now: u64) -> Option<u64> {
+        if location
+            .opened_at()
+            .is_some_and(|opened_at| was_long_ago(opened_at, now))
+        {
             return Some(0);
         }
-        let known = self.known().get(&region.name).copied();
-        known.filter(|(of, _)| *of == opening).map(|(_, floor)| floor)
+        let known = self.known().get(&location.region().name).copied();
+        known
+            .filter(|(opening, _)| *opening == location.opening())
+            .map(|(_, floor)| floor)
     }
 
     fn set(&self, region: Bytes, opening: i64, floor: u64) {
@@ -77,21 +71,20 @@ pub(super) fn was_long_ago(time: u64, now: u64) -> bool {
     time.saturating_add(recent) < now
 }
 
-/// The opening of a region on a server.
-#[derive(Clone, Debug)]
-pub(super) struct Opening {
-    pub(super) region: RegionInfo,
-    pub(super) server: ServerName,
-    pub(super) sequence: i64,
-}
-
 /// Looks for cells and delete markers ahead of the clock of the region's server, which was compared,
-/// and records the floor. Records nothing if the region has moved since.
-pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instant) -> Result<()> {
-    let time = table.servers().time_at(&opening.server);
-    let from = time.earliest;
+/// and records the floor. Of the calls that wait for it, one looks.
+pub(super) async fn find(
+    call: &mut PartitionCall<'_>,
+    location: &Arc<RegionLocation>,
+) -> Result<(), NotReady> {
+    let (table, region, server) = (call.table, location.region(), location.server());
+    let (servers, capability) = (table.servers(), Capability::Floor);
+    let _turn = servers.turn(server, capability, call.attempts.deadline()).await?;
+    if table.floors().of(location, servers.local_now()).is_some() {
+        return Ok(());
+    }
+    let from = servers.time_at(server).earliest;
     let furthest = from.saturating_add(u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX));
-    let region = &opening.region;
     let scan = Scan::new()
         .raw()
         .start_row(region.start_key.clone())
@@ -102,54 +95,14 @@ pub(super) async fn find(table: &ProvenTable, opening: Opening, deadline: Instan
         .max_result_size(ANSWER_BYTES)
         .cache_blocks(false);
     let scan = table.terms().user_families().cloned().fold(scan, Scan::family);
-    let guard = ThisOpening {
-        opening: &opening,
-        is_gone: AtomicBool::new(false),
-    };
-    let how = AtOnce {
-        operation: "looking for cells ahead of the clock",
-        guard: &guard,
-        max_bytes: MAX_BYTES,
-        deadline,
-    };
-    let floor = match table.table().scan_at_once(&scan, how).await {
-        Ok(Some(rows)) => {
+    let probe = call.attempts.probe(location, capability.purpose());
+    let floor = match probe.scan(&scan, MAX_BYTES).await? {
+        Some(rows) => {
             let cells = rows.iter().flat_map(|row| row.cells());
             cells.map(|cell| cell.timestamp).max().unwrap_or(0)
         }
-        Ok(None) => furthest,
-        Err(_) if guard.is_gone.load(Ordering::Relaxed) => return Ok(()),
-        Err(error) => return Err(error.into()),
+        None => furthest,
     };
-    let Opening { region, sequence, .. } = opening;
-    table.floors().set(region.name, sequence, floor);
+    table.floors().set(region.name.clone(), location.opening(), floor);
     Ok(())
-}
-
-/// Lets a call pass only to this opening of the region.
-struct ThisOpening<'a> {
-    opening: &'a Opening,
-    is_gone: AtomicBool,
-}
-
-impl RegionGuard for ThisOpening<'_> {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        let Opening {
-            region,
-            server,
-            sequence,
-        } = self.opening;
-        if serving.region.name == region.name && serving.opening == *sequence && serving.server == server {
-            return Verdict::Pass;
-        }
-        self.is_gone.store(true, Ordering::Relaxed);
-        Verdict::Stop(ClientError::new(
-            ClientErrorKind::Server,
-            format!("region {} was opened again", BytesBinary(&region.name)),
-        ))
-    }
-
-    fn is_for_one_opening(&self) -> bool {
-        true
-    }
 }

@@ -27,6 +27,26 @@ pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result
     }
 }
 
+/// Rereads the table's rule after a region turned out to have been opened again; returns an error if it
+/// changed. All transactions that wait for that share one read. An unresponsive master delays a
+/// transaction for at most [`RULE_READ`]: the rule is read again later.
+pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -> Result<()> {
+    let (watch, noticed) = (table.watch(), Instant::now());
+    let end = deadline.min(noticed + RULE_READ);
+    // A read that is in flight may have begun before the region was opened.
+    for _ in 0..2 {
+        if watch.was_read_since(noticed) {
+            break;
+        }
+        watch.start_reading(|| background_reading(table));
+        watch.until_read(end).await;
+    }
+    match watch.is_changed() {
+        true => Box::pin(read_again(table, deadline)).await,
+        false => Ok(()),
+    }
+}
+
 /// Reads the rule for the open table, without keeping the table open.
 fn background_reading(table: &ProvenTable) -> impl Future<Output = ()> + Send + use<> {
     let (weak, table) = (table.downgrade(), table.table().clone());

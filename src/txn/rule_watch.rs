@@ -148,6 +148,20 @@ impl RuleWatch {
         }
     }
 
+    /// Waits until the background read ends, at most until this time.
+    pub(super) async fn until_read(&self, end: Instant) {
+        let ended = self.state().reading.as_ref().map(|reading| reading.ended.clone());
+        if let Some(ended) = ended {
+            // Whether it succeeded is found in the watch.
+            let _ = timeout_at(end, ended).await;
+        }
+    }
+
+    /// Returns whether the rule was read since this time.
+    pub(super) fn was_read_since(&self, time: Instant) -> bool {
+        self.state().asked_at >= time
+    }
+
     /// Returns whether the rule was read since this opening of the region.
     pub(super) fn covers(&self, region: &Bytes, opening: i64) -> bool {
         self.state()

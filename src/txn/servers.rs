@@ -9,7 +9,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use hbase_client::{Environment, ServerName};
+use hbase_client::{
+    Environment, ServerName,
+    low_level::{ProofTurn, Proofs},
+};
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -40,18 +43,37 @@ pub(super) struct Needs {
     pub(super) atomic_multi: bool,
 }
 
-/// The servers that were tested, and the results.
+/// What is proven of a server with a probe of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capability {
+    /// Conditions of multi-row transactions are honoured.
+    Conditions,
+    /// The server's clock was compared.
+    Clock,
+    /// An atomic `Multi` over several rows is atomic.
+    AtomicMulti,
+    /// A region has no cells ahead of the clock.
+    Floor,
+}
+
+impl Capability {
+    /// Returns the purpose of the probe, for errors.
+    pub(super) fn purpose(self) -> &'static str {
+        match self {
+            Self::Conditions => "proving conditions",
+            Self::Clock => "comparing clocks",
+            Self::AtomicMulti => "trying an atomic Multi",
+            Self::Floor => "looking for cells ahead of the clock",
+        }
+    }
+}
+
+/// The servers that were probed, and the results.
 #[derive(Debug)]
 pub(super) struct Servers {
     environment: Arc<dyn Environment>,
-    known: Mutex<HashMap<ServerName, ServerProofs>>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ServerProofs {
-    conditions: bool,
-    clock: Option<Clock>,
-    atomic_multi: bool,
+    proofs: Proofs,
+    clocks: Mutex<HashMap<ServerName, Clock>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,46 +121,48 @@ impl ServerTime {
     }
 }
 
-impl ServerProofs {
-    /// Returns the comparison of clocks, unless it is too old.
-    fn recent_clock(&self) -> Option<Clock> {
-        self.clock.filter(Clock::is_recent)
-    }
-}
-
 impl Servers {
     pub(super) fn new(environment: Arc<dyn Environment>) -> Self {
         Self {
             environment,
-            known: Mutex::default(),
+            proofs: Proofs::default(),
+            clocks: Mutex::default(),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<ServerName, ServerProofs>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn clocks(&self) -> MutexGuard<'_, HashMap<ServerName, Clock>> {
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the needs that are not proven yet for a server, or `None` if all are.
     pub(super) fn lacking(&self, server: &ServerName, needs: Needs) -> Option<Needs> {
-        let known = self.known().get(server).copied().unwrap_or_default();
         let lacking = Needs {
-            conditions: needs.conditions && !known.conditions,
-            clock: needs.clock && known.recent_clock().is_none(),
-            atomic_multi: needs.atomic_multi && !known.atomic_multi,
+            conditions: needs.conditions && !self.has(server, Capability::Conditions),
+            clock: needs.clock && self.recent_clock(server).is_none(),
+            atomic_multi: needs.atomic_multi && !self.has(server, Capability::AtomicMulti),
         };
         (lacking != Needs::default()).then_some(lacking)
     }
 
-    fn learn(&self, server: ServerName, learn: impl FnOnce(&mut ServerProofs)) {
-        learn(self.known().entry(server).or_default());
+    /// Returns whether a server is proven to have a capability.
+    pub(super) fn has(&self, server: &ServerName, capability: Capability) -> bool {
+        self.proofs.has(server, capability.purpose())
     }
 
-    pub(super) fn honours_conditions(&self, server: ServerName) {
-        self.learn(server, |known| known.conditions = true);
+    /// Records that a server has a capability.
+    pub(super) fn add(&self, server: ServerName, capability: Capability) {
+        self.proofs.add(server, capability.purpose());
     }
 
-    pub(super) fn applies_multi_atomically(&self, server: ServerName) {
-        self.learn(server, |known| known.atomic_multi = true);
+    /// Returns the turn to probe a server. See [`Proofs::turn`].
+    pub(super) async fn turn(
+        &self,
+        server: &ServerName,
+        capability: Capability,
+        deadline: Instant,
+    ) -> Result<Option<ProofTurn<'_>>> {
+        let turn = self.proofs.turn(server, capability.purpose(), deadline);
+        Ok(turn.await?)
     }
 
     /// Records the time that a server's clock showed between two times of this machine's clock, all
@@ -179,7 +203,7 @@ impl Servers {
             asked,
             compared: Instant::now(),
         };
-        self.learn(server, |known| known.clock = Some(clock));
+        self.clocks().insert(server, clock);
         Ok(())
     }
 
@@ -198,7 +222,7 @@ impl Servers {
     }
 
     fn recent_clock(&self, server: &ServerName) -> Option<Clock> {
-        self.known().get(server).and_then(ServerProofs::recent_clock)
+        self.clocks().get(server).copied().filter(Clock::is_recent)
     }
 
     /// Returns the bounds of a server's time. If the clocks were not compared recently, they are
@@ -221,9 +245,9 @@ impl Servers {
     /// Returns a time in milliseconds since 1970 that no clock has passed of the servers whose
     /// clocks were compared recently, or this machine's time if there is none.
     pub(super) fn latest_now(&self) -> u64 {
-        self.known()
+        self.clocks()
             .values()
-            .filter_map(ServerProofs::recent_clock)
+            .filter(|clock| clock.is_recent())
             .map(|clock| clock.latest_now())
             .max()
             .unwrap_or_else(|| self.local_now())
@@ -232,9 +256,9 @@ impl Servers {
     /// Returns a time in milliseconds since 1970 that the clocks have passed of all servers whose
     /// clocks were compared recently, or 0 if there is none.
     pub(super) fn past(&self) -> u64 {
-        self.known()
+        self.clocks()
             .values()
-            .filter_map(ServerProofs::recent_clock)
+            .filter(|clock| clock.is_recent())
             .map(|clock| clock.earliest_now().saturating_sub(1))
             .min()
             .unwrap_or(0)
@@ -282,7 +306,7 @@ mod tests {
     #[test]
     fn a_server_that_was_restarted_must_be_proven_anew() {
         let servers = Servers::new(Arc::new(Fixed));
-        servers.honours_conditions(server(1));
+        servers.add(server(1), Capability::Conditions);
         let lacking = servers.lacking(&server(1), ALL).unwrap();
         assert!(!lacking.conditions && lacking.clock && lacking.atomic_multi);
         assert!(servers.lacking(&server(2), ALL).unwrap().conditions);

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::{
     digest::Digest,
-    gate::Gate,
+    partition_call::PartitionCall,
     proven_table::ProvenTable,
     record::{self, Record, RecordRequest, SeenRecord, State, TransactionId, record_row},
     reserved_rows::{CLOCK, reserved_row},
@@ -293,8 +293,8 @@ impl Claim {
 
     /// Reads the record.
     pub(super) async fn read(&self, deadline: Instant) -> Result<Option<SeenRecord>> {
-        let gate = Gate::new(&self.table, &self.partition, Needs::default());
-        let record = found(gate.get(&self.get(), deadline).await?.as_ref())?;
+        let call = PartitionCall::new(&self.table, &self.partition, &self.row, CallKind::Read, deadline);
+        let record = found(call.get(&self.get()).await?.as_ref())?;
         self.remember(record.as_ref());
         self.check_digest(record)
     }
@@ -346,8 +346,6 @@ impl Claim {
                 RegionAction::Get(self.get()),
             ],
             durability: self.table.table().durable(),
-            // A repeated fence finds its own record.
-            kind: CallKind::IdempotentWrite,
         };
         let needs = Needs {
             // A server that ignores conditions would put the fence over a committed record.
@@ -355,8 +353,10 @@ impl Claim {
             clock: true,
             ..Needs::default()
         };
-        let gate = Gate::new(&self.table, &self.partition, needs);
-        let answers = gate.multi(&call, deadline).await?;
+        // A repeated fence finds its own record.
+        let kind = CallKind::IdempotentWrite;
+        let attempts = PartitionCall::new(&self.table, &self.partition, &self.row, kind, deadline);
+        let answers = attempts.needing(needs).multi(&call).await?;
         let Some(found) = found_last(&answers)? else {
             return Err(Error::new(
                 ClientErrorKind::Server,

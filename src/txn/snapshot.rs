@@ -3,15 +3,12 @@
 use std::{slice, vec};
 
 use bytes::Bytes;
-use hbase_client::{
-    Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor,
-    low_level::{AtOnce, ScanParts, TableCalls},
-};
+use hbase_client::{Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor, low_level::ScanParts};
 use tokio::time::Instant;
 
 use super::{
     outcome::counted, partition_version, plan::other_partition, proven_table::ProvenTable,
-    region_guard::WholePartition, reserved_rows::TRIALS, terms::Terms,
+    read::rows_at_once, reserved_rows::TRIALS, terms::Terms,
 };
 use crate::{
     error::{ClientErrorKind, Error, Result, at_partition},
@@ -219,14 +216,8 @@ pub(super) async fn read(
         .check_range(&partition, table.terms())
         .map_err(in_context)?;
     let scan_at_once = async |scan: Scan| {
-        let how = AtOnce {
-            operation: OPERATION,
-            guard: &WholePartition(&partition),
-            max_bytes: options.max_bytes,
-            deadline,
-        };
-        let read = table.table().scan_at_once(&scan, how).await;
-        let read = read.map_err(|error| in_context(error.into()))?;
+        let read = rows_at_once(table, OPERATION, &partition, &scan, options.max_bytes, deadline).await;
+        let read = read.map_err(in_context)?;
         let too_large = || too_large(&counted(options.max_bytes, "byte"), "max_bytes");
         read.ok_or_else(too_large).map_err(in_context)
     };

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::{
     admission::{Admission, Sharing},
-    gate::Gate,
     outcome::{Committed, Outcome},
+    partition_call::PartitionCall,
     partition_version,
     prepared::Prepared,
     proven_table::ProvenTable,
@@ -43,7 +43,6 @@ pub(super) async fn commit(
         row: partition.first_key().clone(),
         actions: vec![RegionAction::Atomic(mutations)],
         durability: prepared.durability,
-        kind: CallKind::Write,
     };
     let needs = Needs {
         // HBase promises that one row is atomic.
@@ -54,7 +53,8 @@ pub(super) async fn commit(
         Some(admission) => Some(admission.enter(partition, Sharing::Alone, deadline).await?),
         None => None,
     };
-    let answers = Gate::new(table, partition, needs).multi(&call, deadline).await?;
+    let attempts = PartitionCall::new(table, partition, &call.row, CallKind::Write, deadline);
+    let answers = attempts.needing(needs).multi(&call).await?;
     drop(turn);
     let cells = answers.into_iter().find_map(|answer| match answer {
         ActionAnswer::Applied(cells) => Some(cells),

@@ -3,7 +3,7 @@
 
 use hbase_client::{
     Row,
-    low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, Pauses, RegionAction, TableCalls},
+    low_level::{ActionAnswer, CallKind, MultiCall, Pauses, RegionAction, RegionCall, TableCalls},
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -124,16 +124,13 @@ impl Barrier {
             row: self.row.clone(),
             actions,
             durability: self.table.durable(),
-            kind,
         };
         let operation = match kind {
             CallKind::Read => "reading the barrier",
             _ => "changing the barrier",
         };
-        Ok(self
-            .table
-            .multi_where(operation, &call, &AnyRegion, deadline)
-            .await?)
+        let attempts = RegionCall::new(&self.table, operation, &call.row, kind, deadline);
+        Ok(attempts.multi(&call).await?)
     }
 }
 

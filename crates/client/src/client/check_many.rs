@@ -12,10 +12,13 @@ use futures::{
 };
 use tokio::time::Instant;
 
-use super::{ActionAnswer, CallKind, CheckAndMutateResult, MultiCall, RegionAction, Table, multi};
+use super::{
+    ActionAnswer, CallKind, CheckAndMutateResult, FailedAttempt, MultiCall, RegionAction, RegionCall, Table,
+    multi,
+};
 use crate::{
-    cluster::{Attempts, RegionLocation},
-    error::{ErrorKind, Result},
+    cluster::RegionLocation,
+    error::Result,
     model::{Condition, Mutation},
     rpc::{AttemptLimit, CallError},
     wire::{cell_block::CellBlockDecoder, multi::EncodedMultiRequest, pb},
@@ -32,7 +35,7 @@ const CONCURRENT: usize = 64;
 struct Change<'a> {
     place: usize,
     call: MultiCall,
-    attempts: Attempts<'a>,
+    attempts: RegionCall<'a>,
 }
 
 /// A change and the location of its row.
@@ -44,7 +47,7 @@ struct Placed<'a> {
 /// A change that was not made in a call with others, with the failure of that call if it was sent.
 struct Unmade<'a> {
     change: Change<'a>,
-    failure: Option<(CallError, Arc<RegionLocation>)>,
+    failure: Option<FailedAttempt>,
 }
 
 impl<'a> From<Change<'a>> for Unmade<'a> {
@@ -102,16 +105,20 @@ impl Table {
         let (mut answers, mut valid) = (Vec::new(), Vec::new());
         for (place, (condition, mutations)) in changes.into_iter().enumerate() {
             match self.conditional_call(NAME, condition, mutations) {
-                Ok(call) => valid.push(Change {
-                    place,
-                    attempts: self.attempts(NAME, Cow::Owned(call.row.clone()), CallKind::Write),
-                    call,
-                }),
+                Ok(call) => {
+                    let row = Cow::Owned(call.row.clone());
+                    let attempts = RegionCall::of_row(self, NAME, row, CallKind::Write, deadline);
+                    valid.push(Change {
+                        place,
+                        call,
+                        attempts,
+                    });
+                }
                 Err(error) => answers.push((place, Err(error))),
             }
         }
         let located = join_all(valid.into_iter().map(async |mut change| {
-            let location = change.attempts.locate_now().await.ok();
+            let location = change.attempts.locate_now().await;
             (change, location)
         }));
         let mut servers: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -122,11 +129,7 @@ impl Table {
                     .entry(location.server.clone())
                     .or_default()
                     .push(Placed { change, location }),
-                None => steps.push(
-                    self.check_alone(change.into(), deadline)
-                        .map(|answer| vec![answer])
-                        .boxed(),
-                ),
+                None => steps.push(self.check_alone(change.into()).map(|answer| vec![answer]).boxed()),
             }
         }
         for placed in servers.into_values() {
@@ -149,9 +152,7 @@ impl Table {
             answers.extend(answered);
             alone.extend(failed);
         }
-        let alone = alone
-            .into_iter()
-            .map(|unmade| self.check_alone(unmade, deadline).boxed());
+        let alone = alone.into_iter().map(|unmade| self.check_alone(unmade).boxed());
         let mut alone = stream::iter(alone.collect::<Vec<_>>()).buffer_unordered(CONCURRENT);
         while let Some(answer) = alone.next().await {
             answers.push(answer);
@@ -166,25 +167,26 @@ impl Table {
         deadline: Instant,
     ) -> (Vec<Answer>, Vec<Unmade<'a>>) {
         let (mut answers, mut again) = (Vec::<Answer>::new(), Vec::<Unmade<'_>>::new());
-        let location = loop {
-            let Some(Placed { change, location }) = call.first() else {
-                return (answers, again);
-            };
-            match self.prove_server(&location.server, &change.call, deadline).await {
-                Ok(true) => break Arc::clone(location),
-                // The region of the probe has moved, and perhaps those of the others.
-                Ok(false) => again.extend(call.drain(..).map(|placed| placed.change.into())),
-                Err(error) if error.kind() == ErrorKind::ConditionsUnsupported => {
-                    let places = call.drain(..).map(|placed| placed.change.place);
-                    answers.extend(places.map(|place| (place, Err(error.clone()))));
-                }
-                // The probe has the families of this change, of which one may not exist.
-                Err(error) => answers.push((call.remove(0).change.place, Err(error))),
-            }
+        let Some(Placed { change, location }) = call.first_mut() else {
+            return (answers, again);
         };
+        let location = Arc::clone(location);
+        let proven = change
+            .attempts
+            .attempt(&location)
+            .prove_conditions(&change.call)
+            .await;
+        if let Err(failure) = proven {
+            for (index, Placed { change, .. }) in call.into_iter().enumerate() {
+                // The probe has the families of the first change, of which one may not exist.
+                let failure = (index == 0 || failure.is_final()).then(|| failure.clone());
+                again.push(Unmade { change, failure });
+            }
+            return (answers, again);
+        }
         let limits = call
-            .iter()
-            .map(|Placed { change, location }| change.attempts.attempt_limit(location));
+            .iter_mut()
+            .map(|Placed { change, location }| change.attempts.attempt(location).limit());
         let limit = limits
             .reduce(AttemptLimit::with)
             .unwrap_or_else(|| AttemptLimit::new(deadline, false));
@@ -204,15 +206,14 @@ impl Table {
         };
         for (placed, result) in call.into_iter().zip(results) {
             let Placed { mut change, location } = placed;
-            match result {
+            match change.attempts.attempt(&location).ended(result) {
                 Ok(result) => {
-                    change.attempts.succeed();
                     self.record_result(&change.call, &result);
                     answers.push((change.place, Ok(result)));
                 }
                 Err(failure) => again.push(Unmade {
                     change,
-                    failure: Some((failure, location)),
+                    failure: Some(failure),
                 }),
             }
         }
@@ -220,40 +221,24 @@ impl Table {
     }
 
     /// Makes a change in a call of its own, with the attempts that are left.
-    async fn check_alone(&self, unmade: Unmade<'_>, deadline: Instant) -> Answer {
-        let Unmade { mut change, failure } = unmade;
+    async fn check_alone(&self, unmade: Unmade<'_>) -> Answer {
+        let Unmade { change, failure } = unmade;
+        let Change {
+            place,
+            call,
+            mut attempts,
+        } = change;
         let result = async {
-            if let Some((failure, location)) = failure {
-                change.attempts.recover(failure, &location).await?;
+            if let Some(failure) = failure {
+                attempts.recover(failure).await?;
             }
-            self.wait_out_deletes(change.call.mutations()).await;
-            loop {
-                let location = change.attempts.locate().await?;
-                if !self
-                    .prove_server(&location.server, &change.call, deadline)
-                    .await?
-                {
-                    continue;
-                }
-                let request = change.call.message(&location.region);
-                let limit = change.attempts.attempt_limit(&location);
-                let answer = self
-                    .call(&location, "Multi", &request, limit)
-                    .await
-                    .and_then(|(answer, block)| multi::read(&change.call.actions, answer, block));
-                match answer {
-                    Ok(answers) => {
-                        change.attempts.succeed();
-                        let result = CheckAndMutateResult::new(change.call.row.clone(), answers);
-                        self.record_result(&change.call, &result);
-                        return Ok(result);
-                    }
-                    Err(failure) => change.attempts.recover(failure, &location).await?,
-                }
-            }
+            self.wait_out_deletes(call.mutations()).await;
+            let answers = attempts.multi(&call).await?;
+            let result = CheckAndMutateResult::new(call.row.clone(), answers);
+            self.record_result(&call, &result);
+            Ok(result)
         };
-        let result = result.await;
-        (change.place, result)
+        (place, result.await)
     }
 }
 

@@ -1,20 +1,14 @@
 //! Calls of coprocessor endpoints: code on the region servers, addressed by row or by region.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{
-    Table,
-    region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict},
-};
+use super::{CallKind, RegionCall, Table};
 use crate::{
-    cluster::{CallKind, Operation},
     error::{Error, ErrorKind, Result},
     model::{IntoBytes, RegionInfo},
     rpc::CallError,
-    wire::{convert, pb},
+    wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
 const OPERATION: &str = "endpoint call";
@@ -62,24 +56,25 @@ impl EndpointCall {
         self.idempotent = true;
         self
     }
-}
 
-/// A guard that lets calls pass to one region.
-struct OneRegion<'a>(&'a RegionInfo);
-
-impl RegionGuard for OneRegion<'_> {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        if serving.region.name == self.0.name {
-            return Verdict::Pass;
+    fn kind(&self) -> CallKind {
+        if self.idempotent {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
         }
-        let what = format!(
-            "region {} does not exist any more: {} {} has its first row",
-            self.0.encoded_text(),
-            serving.region.encoded_text(),
-            serving.region.range_text()
-        );
-        let error = Error::new(ErrorKind::RegionNotFound, what);
-        Verdict::LookAgain(error.at_operation(OPERATION).at_table(&self.0.table))
+    }
+
+    pub(super) fn message(&self, region: &RegionInfo) -> pb::CoprocessorServiceRequest {
+        pb::CoprocessorServiceRequest {
+            region: convert::region_specifier(region),
+            call: pb::CoprocessorServiceCall {
+                row: self.row.clone(),
+                service_name: self.service.clone(),
+                method_name: self.method.clone(),
+                request: self.request.clone(),
+            },
+        }
     }
 }
 
@@ -92,8 +87,14 @@ impl Table {
     /// [`EndpointMissing`](crate::ErrorKind::EndpointMissing) if the service does not answer on the
     /// region.
     pub async fn call_endpoint(&self, call: &EndpointCall) -> Result<Bytes> {
-        self.call_endpoint_where(OPERATION, call, &AnyRegion, self.deadline())
-            .await
+        let mut attempts = RegionCall::new(self, OPERATION, &call.row, call.kind(), self.deadline());
+        loop {
+            let location = attempts.locate().await?;
+            match attempts.attempt(&location).endpoint(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => attempts.recover(failure).await?,
+            }
+        }
     }
 
     /// Calls a coprocessor endpoint on one region, as `Admin::regions` of the crate `hbase-admin` lists
@@ -118,44 +119,36 @@ impl Table {
             row: region.start_key.clone(),
             ..call.clone()
         };
-        self.call_endpoint_where(OPERATION, &call, &OneRegion(region), deadline)
-            .await
+        let mut attempts = RegionCall::new(self, OPERATION, &call.row, call.kind(), deadline);
+        loop {
+            let location = attempts.locate().await?;
+            if location.region.name != region.name {
+                attempts.look_again(&location, replaced(region, &location.region))?;
+                continue;
+            }
+            match attempts.attempt(&location).endpoint(&call).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => attempts.recover(failure).await?,
+            }
+        }
     }
+}
 
-    /// Calls an endpoint, but only on a region that the guard lets pass. The guard checks the
-    /// location of each attempt.
-    pub(crate) async fn call_endpoint_where(
-        &self,
-        name: &'static str,
-        call: &EndpointCall,
-        guard: &dyn RegionGuard,
-        deadline: Instant,
-    ) -> Result<Bytes> {
-        let operation = Operation {
-            name,
-            table: &self.name,
-            row: Cow::Borrowed(&call.row),
-            kind: match call.idempotent {
-                true => CallKind::IdempotentWrite,
-                false => CallKind::Write,
-            },
-            deadline,
-        };
-        let request = |region: &RegionInfo| pb::CoprocessorServiceRequest {
-            region: convert::region_specifier(region),
-            call: pb::CoprocessorServiceCall {
-                row: call.row.clone(),
-                service_name: call.service.clone(),
-                method_name: call.method.clone(),
-                request: call.request.clone(),
-            },
-        };
-        // An answer without a value is none; an empty message has a value of no bytes.
-        let read = |answer: pb::CoprocessorServiceResponse, _| {
-            let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
-            answer.value.value.ok_or_else(missing)
-        };
-        self.call_guarded_region(operation, "ExecService", guard, request, read)
-            .await
-    }
+/// Returns the error of a region that was split or merged.
+fn replaced(region: &RegionInfo, by: &RegionInfo) -> Error {
+    let what = format!(
+        "region {} does not exist any more: {} {} has its first row",
+        region.encoded_text(),
+        by.encoded_text(),
+        by.range_text()
+    );
+    Error::new(ErrorKind::RegionNotFound, what)
+        .at_operation(OPERATION)
+        .at_table(&region.table)
+}
+
+/// Reads the answer of an endpoint. A missing value is a protocol error; an empty message is empty bytes.
+pub(super) fn read(answer: pb::CoprocessorServiceResponse, _: CellBlockDecoder) -> Result<Bytes, CallError> {
+    let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
+    answer.value.value.ok_or_else(missing)
 }

@@ -4,15 +4,12 @@
 //! and a write in one call are still two steps. The call saves a round trip and guarantees the
 //! order.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::Instant;
 
-use super::{Table, region_call::RegionGuard};
 use crate::{
-    cluster::{CallKind, Operation},
     error::{Effect, Result},
     model::{Cell, Durability, Get, Mutation, QueryMetrics, RegionInfo, Row},
     rpc::{CallError, Classification, Recovery},
@@ -35,9 +32,6 @@ pub struct MultiCall {
     pub actions: Vec<RegionAction>,
     /// The durability of all mutations. Overrides the durability that a mutation specifies.
     pub durability: Durability,
-    /// Whether the call may be repeated after its answer was lost, or after one action failed and
-    /// another was applied.
-    pub kind: CallKind,
 }
 
 /// A part of a [`MultiCall`] that succeeds or fails as a whole.
@@ -79,56 +73,13 @@ pub enum ActionAnswer {
     },
 }
 
-impl Table {
-    /// Sends the actions in one call, but only to a region that the guard lets pass. Returns one
-    /// answer for each action, of the action's kind.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if an action failed and cannot be tried again. The effect is unknown if any
-    /// action may have been applied. Returns
-    /// [`ConditionsUnsupported`](crate::ErrorKind::ConditionsUnsupported) if an action has a
-    /// condition and the server does not honour conditions; nothing was sent then.
-    pub(crate) async fn multi_where(
-        &self,
-        name: &'static str,
-        call: &MultiCall,
-        guard: &dyn RegionGuard,
-        deadline: Instant,
-    ) -> Result<Vec<ActionAnswer>> {
-        let is_conditional = |action: &RegionAction| matches!(action, RegionAction::Conditional { .. });
-        match call.actions.iter().any(is_conditional) {
-            true => self.multi_proven(name, call, guard, deadline).await,
-            false => self.send_multi(name, call, guard, deadline).await,
-        }
-    }
-
-    pub(super) async fn send_multi(
-        &self,
-        name: &'static str,
-        call: &MultiCall,
-        guard: &dyn RegionGuard,
-        deadline: Instant,
-    ) -> Result<Vec<ActionAnswer>> {
-        let operation = Operation {
-            name,
-            table: &self.name,
-            row: Cow::Borrowed(&call.row),
-            kind: call.kind,
-            deadline,
-        };
-        self.call_guarded_region(
-            operation,
-            "Multi",
-            guard,
-            |region| call.message(region),
-            |answer, block| read(&call.actions, answer, block),
-        )
-        .await
-    }
-}
-
 impl MultiCall {
+    /// Returns whether an action has a condition.
+    pub(super) fn has_conditions(&self) -> bool {
+        let is_conditional = |action: &RegionAction| matches!(action, RegionAction::Conditional { .. });
+        self.actions.iter().any(is_conditional)
+    }
+
     /// Returns the mutations of all actions.
     pub(super) fn mutations(&self) -> impl Iterator<Item = &Mutation> {
         self.actions.iter().flat_map(|action| match action {

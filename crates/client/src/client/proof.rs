@@ -4,165 +4,57 @@
 //! A server before 2.4 ignores conditions and applies the mutations. Each client proves each start
 //! of a server with one call.
 
-use std::{
-    borrow::Cow,
-    sync::{Mutex, PoisonError},
-};
-
 use bytes::Bytes;
-use tokio::time::Instant;
 
-use super::{
-    ActionAnswer, CallKind, MultiCall, RegionAction, RegionGuard, ServingRegion, Table, Verdict, multi,
-};
+use super::{ActionAnswer, MultiCall, RegionAction, Table, multi, region_call::Cause};
 use crate::{
-    cluster::{Operation, Proofs},
-    error::{Effect, Error, ErrorKind, Result},
-    model::{Comparator, Comparison, Condition, Delete, Durability, Filter, ServerName},
+    cluster::{Attempts, RegionLocation},
+    error::{Error, ErrorKind},
+    model::{Comparator, Comparison, Condition, Delete, Durability, Filter},
     wire::{condition, pb},
 };
 
 /// A column that no row has.
 const PROBE: Bytes = Bytes::from_static(b"hbase-txn.probe");
 
-/// A guard that lets a call pass if another guard does and the server is proven.
-struct Proven<'a> {
-    guard: &'a dyn RegionGuard,
-    proofs: &'a Proofs,
-    /// The server to which it stopped a call.
-    unproven: Mutex<Option<ServerName>>,
-}
-
-impl RegionGuard for Proven<'_> {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        match self.guard.check(serving) {
-            Verdict::Pass if !self.proofs.has(serving.server) => {
-                let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
-                *unproven = Some(serving.server.clone());
-                Verdict::Stop(Error::new(ErrorKind::Server, "the server must be probed first"))
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn is_for_one_opening(&self) -> bool {
-        self.guard.is_for_one_opening()
-    }
-}
-
-/// A guard that records the server of the last attempt.
-#[derive(Default)]
-struct Visited(Mutex<Option<ServerName>>);
-
-impl RegionGuard for Visited {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(serving.server.clone());
-        Verdict::Pass
-    }
-}
+/// The purpose of a probe, for errors.
+pub(super) const PROVING_CONDITIONS: &str = "proving conditions";
 
 impl Table {
-    /// Sends the actions, at least one of which has a condition, to a server that is proven to
-    /// honour conditions.
-    pub(super) async fn multi_proven(
+    /// Proves that the server of a location honours conditions, if the call has some and that is not
+    /// known yet. The probe goes to the row of the call.
+    pub(super) async fn prove_conditions(
         &self,
-        name: &'static str,
+        attempts: &Attempts<'_>,
+        location: &RegionLocation,
         call: &MultiCall,
-        guard: &dyn RegionGuard,
-        deadline: Instant,
-    ) -> Result<Vec<ActionAnswer>> {
-        let proofs = &self.connection.shared.cluster.proofs;
-        let mut effect = Effect::None;
-        loop {
-            let proven = Proven {
-                guard,
-                proofs,
-                unproven: Mutex::default(),
-            };
-            let error = match self.send_multi(name, call, &proven, deadline).await {
-                Ok(answers) => return Ok(answers),
-                Err(error) => error,
-            };
-            // An earlier attempt than the stopped one may have been applied.
-            if error.is_outcome_unknown() {
-                effect = Effect::Unknown;
-            }
-            let unproven = proven
-                .unproven
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner);
-            let proof = match (unproven, probe(call)) {
-                (Some(server), Some(probe)) => self.prove(server, &probe, deadline).await,
-                _ => Err(error),
-            };
-            proof.map_err(|error| error.with_effect(effect))?;
+    ) -> Result<(), Cause> {
+        let (server, proofs) = (&location.server, &self.connection.shared.cluster.proofs);
+        if !call.has_conditions() || proofs.has(server, PROVING_CONDITIONS) {
+            return Ok(());
         }
-    }
-
-    /// Returns whether a server is proven to honour conditions, after a probe if it was not probed
-    /// before. The probe goes to the row of a call with a condition, whose region may have moved: then
-    /// another server is proven.
-    pub(super) async fn prove_server(
-        &self,
-        server: &ServerName,
-        call: &MultiCall,
-        deadline: Instant,
-    ) -> Result<bool> {
-        let proofs = &self.connection.shared.cluster.proofs;
-        if let (false, Some(probe)) = (proofs.has(server), probe(call)) {
-            self.prove(server.clone(), &probe, deadline).await?;
-        }
-        Ok(proofs.has(server))
-    }
-
-    /// Probes the server of a probe's row, unless the expected server was proven meanwhile.
-    async fn prove(&self, expected: ServerName, probe: &MultiCall, deadline: Instant) -> Result<()> {
-        const OPERATION: &str = "proving conditions";
-        let proofs = &self.connection.shared.cluster.proofs;
         let _turn = proofs
-            .turn(&expected, deadline)
-            .await
-            .map_err(|error| error.at_operation(OPERATION).at_table(&self.name))?;
-        if proofs.has(&expected) {
+            .turn(server, PROVING_CONDITIONS, attempts.deadline())
+            .await?;
+        if proofs.has(server, PROVING_CONDITIONS) {
             return Ok(());
         }
-        let operation = Operation {
-            name: OPERATION,
-            table: &self.name,
-            row: Cow::Borrowed(&probe.row),
-            kind: probe.kind,
-            deadline,
-        };
-        let visited = Visited::default();
-        let honours = self
-            .call_guarded_region(
-                operation,
-                "Multi",
-                &visited,
-                |region| probe.message(region),
-                |answer, block| match says_nothing(&answer) {
-                    true => Ok(false),
-                    false => multi::read(&probe.actions, answer, block).map(|answers| is_refused(&answers)),
-                },
-            )
-            .await
-            // It changes nothing of the caller's, even if its answer was lost.
-            .map_err(|error| error.with_effect(Effect::None))?;
-        // The last visited server is the one that answered.
-        let visited = visited.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let server = visited.unwrap_or(expected);
-        if honours {
-            proofs.add(server);
+        let probe = probe(call).ok_or_else(|| {
+            let what = "a condition without a mutation can't be proven to be honoured";
+            Error::new(ErrorKind::InvalidInput, what)
+        })?;
+        let request = probe.message(&location.region);
+        let limit = attempts.probe_limit(location);
+        let (answer, block) = self.call(location, "Multi", &request, limit).await?;
+        if !says_nothing(&answer) && is_refused(&multi::read(&probe.actions, answer, block)?) {
+            proofs.add(server.clone(), PROVING_CONDITIONS);
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::ConditionsUnsupported,
-            "the region server applies changes whose condition does not hold",
-        )
-        .at_operation(OPERATION)
-        .at_table(&self.name)
-        .at_server(&server.address())
-        .with_hint("locks, latches and conditional changes need HBase 2.4 or later on every region server"))
+        let what = "the region server applies changes whose condition does not hold";
+        let error = Error::new(ErrorKind::ConditionsUnsupported, what).with_hint(
+            "locks, latches and conditional changes need HBase 2.4 or later on every region server",
+        );
+        Err(error.into())
     }
 }
 
@@ -196,7 +88,6 @@ fn probe(call: &MultiCall) -> Option<MultiCall> {
             condition,
         }],
         durability: Durability::AsyncWal,
-        kind: CallKind::IdempotentWrite,
     })
 }
 
@@ -256,7 +147,6 @@ mod tests {
                 condition: pb::Condition::default(),
             }],
             durability: Durability::SyncWal,
-            kind: CallKind::Write,
         };
         for mutation in [
             Put::new("b").cell("f", "q", "v").into(),

@@ -1,4 +1,4 @@
-//! Calls to the region of a row, checked by a guard.
+//! Calls of the region of a row, with checks of the caller before each attempt.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,195 +6,404 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Table, lanes};
+use super::{
+    ActionAnswer, EndpointCall, MultiCall, Table, endpoint, lanes, multi, proof::PROVING_CONDITIONS,
+};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
-    error::{Error, Result},
-    model::{Get, RegionInfo, Row, ServerName},
-    rpc::CallError,
+    error::{Effect, Error, ErrorKind, Failure, FailureKind, Result},
+    model::{Get, Row, Scan},
+    rpc::{AttemptLimit, CallError},
     wire::cell_block::CellBlockDecoder,
 };
 
-/// A check of the region that a call is about to go to.
+/// The attempts of one call of the region of a row, within a deadline.
 ///
-/// The client asks the guard before each attempt, because the region may have moved, split or been
-/// reopened since the last one.
-pub trait RegionGuard: Sync {
-    /// Decides whether the call may go to this region. Must not block.
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict;
-
-    /// Returns whether only this opening of the region may execute the call. If a connection to the
-    /// server has ended since the region was located, the call is not sent, and the guard is asked
-    /// about a new location.
-    fn is_for_one_opening(&self) -> bool {
-        false
-    }
-}
-
-/// A region, the server that serves it, and the sequence number of its opening, as far as the
-/// client knows.
-#[derive(Clone, Copy, Debug)]
-pub struct ServingRegion<'a> {
-    /// The region.
-    pub region: &'a RegionInfo,
-    /// The server. Its start code distinguishes it from the same server before a restart.
-    pub server: &'a ServerName,
-    /// The sequence number of the opening (`openSeqNum` in `hbase:meta`). Grows each time the
-    /// region is opened: after a move, a change of the table, or a crash.
-    pub opening: i64,
-    /// When the region was opened, in milliseconds since 1970 by the clock of the master (2.4 and
-    /// later write it as the timestamp of `info:seqnumDuringOpen`), or `None` if it is not known.
-    pub opened_at: Option<u64>,
-}
-
-/// The decision of a [`RegionGuard`].
+/// The region may move, split or be opened again between two attempts, so the caller checks each location
+/// that it gets:
+///
+/// ```
+/// # use bytes::Bytes;
+/// # use hbase_client::{Get, Result, Row, Table, low_level::{CallKind, RegionCall}};
+/// # use tokio::time::Instant;
+/// # async fn read(table: &Table, get: Get, deadline: Instant) -> Result<Option<Row>> {
+/// # let row = Bytes::from_static(b"a");
+/// let mut call = RegionCall::new(table, "my operation", &row, CallKind::Read, deadline);
+/// loop {
+///     let location = call.locate().await?;
+///     // Check `location.region()` and `location.server()` here.
+///     match call.attempt(&location).get(&get).await {
+///         Ok(row) => return Ok(row),
+///         Err(failure) => call.recover(failure).await?,
+///     }
+/// }
+/// # }
+/// ```
+///
+/// It remembers whether an earlier attempt may have been applied, whatever happens between attempts.
 #[derive(Debug)]
-pub enum Verdict {
-    /// Sends the call to the region.
-    Pass,
-    /// Looks up the region again, because the cached location may be stale, and asks the guard once
-    /// more. The call fails with this error if the guard refuses that region too.
-    LookAgain(Error),
-    /// Fails the call with this error. No further attempt is made.
-    Stop(Error),
+pub struct RegionCall<'a> {
+    table: &'a Table,
+    attempts: Attempts<'a>,
+    /// Whether only the opening of the region may execute the call that its location names.
+    only_this_opening: bool,
+    /// Whether a location was refused since the last attempt.
+    has_looked_again: bool,
 }
 
-/// A [`RegionGuard`] that lets every call pass.
-#[derive(Clone, Copy, Debug)]
-pub struct AnyRegion;
+/// One attempt of a [`RegionCall`], which goes to the server of a location.
+///
+/// Ends at the timeout of its kind of call, and never after the deadline of the call.
+#[derive(Debug)]
+pub struct RegionAttempt<'c, 'a> {
+    call: &'c mut RegionCall<'a>,
+    location: &'c Arc<RegionLocation>,
+    /// The purpose of a probe.
+    probe: Option<&'static str>,
+}
 
-impl RegionGuard for AnyRegion {
-    fn check(&self, _: ServingRegion<'_>) -> Verdict {
-        Verdict::Pass
+/// A failed attempt, for [`RegionCall::recover`].
+#[derive(Clone, Debug)]
+pub struct FailedAttempt {
+    cause: Cause,
+    location: Arc<RegionLocation>,
+    probe: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    /// The call failed.
+    Call(CallError),
+    /// No further attempt can help.
+    Final(Box<Error>),
+}
+
+impl FailedAttempt {
+    /// Returns the kind of the failure.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match &self.cause {
+            Cause::Call(error) => error.classify().kind,
+            Cause::Final(error) => error.kind(),
+        }
+    }
+
+    /// Returns whether no further attempt can help, of this call and of others to the server.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self.cause, Cause::Final(_))
     }
 }
 
-impl Table {
-    /// Calls a method of the region server that serves the operation's row. Retries until the call
-    /// succeeds, must not be repeated, or its deadline passes. The guard checks every location, and
-    /// each location gets its own request.
-    pub(super) async fn call_guarded_region<M, A, T>(
-        &self,
-        operation: Operation<'_>,
+impl From<CallError> for Cause {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<Error> for Cause {
+    fn from(error: Error) -> Self {
+        Self::Final(Box::new(error))
+    }
+}
+
+impl<'a> RegionCall<'a> {
+    /// Begins a call of the region of a row. Sends nothing.
+    #[must_use]
+    pub fn new(
+        table: &'a Table,
+        operation: &'static str,
+        row: &'a Bytes,
+        kind: CallKind,
+        deadline: Instant,
+    ) -> Self {
+        Self::of_row(table, operation, Cow::Borrowed(row), kind, deadline)
+    }
+
+    pub(super) fn of_row(
+        table: &'a Table,
+        operation: &'static str,
+        row: Cow<'a, Bytes>,
+        kind: CallKind,
+        deadline: Instant,
+    ) -> Self {
+        let operation = Operation {
+            name: operation,
+            table: &table.name,
+            row,
+            kind,
+            deadline,
+        };
+        Self {
+            table,
+            attempts: Attempts::new(&table.connection.shared.cluster, operation),
+            only_this_opening: false,
+            has_looked_again: false,
+        }
+    }
+
+    /// Sends each attempt only to the opening of the region that its location names. If a connection to
+    /// the server has ended since the region was located, the attempt is not sent, and the region is
+    /// located again.
+    #[must_use]
+    pub fn only_this_opening(mut self) -> Self {
+        self.only_this_opening = true;
+        self
+    }
+
+    /// Returns when the call ends.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.attempts.deadline()
+    }
+
+    /// Returns whether an attempt may have been applied.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.attempts.effect()
+    }
+
+    /// Returns the location of the row's region. Waits until the region is served, at most until the
+    /// deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the region is not found before the deadline, or if the table does not exist or
+    /// is disabled.
+    pub async fn locate(&mut self) -> Result<Arc<RegionLocation>> {
+        self.attempts.locate().await
+    }
+
+    /// Returns the location of the row's region, if it is served at the moment.
+    pub(super) async fn locate_now(&mut self) -> Option<Arc<RegionLocation>> {
+        self.attempts.locate_now().await.ok()
+    }
+
+    /// Returns the location of the row's region, for a call that needs nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`locate`](Self::locate) does.
+    pub async fn into_location(mut self) -> Result<Arc<RegionLocation>> {
+        let location = self.locate().await?;
+        self.attempts.succeed();
+        Ok(location)
+    }
+
+    /// Refuses a location, which may be outdated: the next one is read from `hbase:meta`.
+    ///
+    /// # Errors
+    ///
+    /// Returns this error, with the effect of earlier attempts, if this location was read after another
+    /// one was refused.
+    pub fn look_again(&mut self, location: &RegionLocation, refusal: Error) -> Result<()> {
+        if self.has_looked_again {
+            return Err(self.fail(location, refusal));
+        }
+        self.has_looked_again = true;
+        self.table.connection.shared.cluster.forget(location);
+        Ok(())
+    }
+
+    /// Ends the call without another attempt. Returns the error with the server and the effect of earlier
+    /// attempts.
+    #[must_use]
+    pub fn fail<K: FailureKind>(&mut self, location: &RegionLocation, error: Failure<K>) -> Failure<K> {
+        let error = error
+            .with_effect(self.attempts.effect())
+            .at_server(&location.server.address());
+        self.attempts.fail(&error);
+        error
+    }
+
+    /// Begins an attempt on the server of a location.
+    #[must_use]
+    pub fn attempt<'c>(&'c mut self, location: &'c Arc<RegionLocation>) -> RegionAttempt<'c, 'a> {
+        RegionAttempt {
+            call: self,
+            location,
+            probe: None,
+        }
+    }
+
+    /// Begins an attempt that changes no data of the caller, whatever it sends. Errors name its purpose.
+    #[must_use]
+    pub fn probe<'c>(
+        &'c mut self,
+        location: &'c Arc<RegionLocation>,
+        purpose: &'static str,
+    ) -> RegionAttempt<'c, 'a> {
+        RegionAttempt {
+            call: self,
+            location,
+            probe: Some(purpose),
+        }
+    }
+
+    /// Prepares the next attempt after a failed one: forgets outdated locations, and pauses.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the call if there is no next attempt: the failure is final, the deadline
+    /// passed, or a write may have been applied that must not be repeated.
+    pub async fn recover(&mut self, failed: FailedAttempt) -> Result<()> {
+        let FailedAttempt {
+            cause,
+            location,
+            probe,
+        } = failed;
+        self.has_looked_again = false;
+        let recovered = match (cause, probe) {
+            (Cause::Final(error), _) => Err(self.attempts.final_error(*error, &location)),
+            (Cause::Call(failure), None) => self.attempts.recover(failure, &location).await,
+            (Cause::Call(failure), Some(_)) => self.attempts.recover_probe(failure, &location).await,
+        };
+        recovered.map_err(|error| match probe {
+            Some(purpose) => error.at_stage(purpose),
+            None => error,
+        })
+    }
+
+    /// Sends several actions until they are answered.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`RegionAttempt::multi`] and [`recover`](Self::recover) do.
+    pub async fn multi(mut self, call: &MultiCall) -> Result<Vec<ActionAnswer>> {
+        loop {
+            let location = self.locate().await?;
+            match self.attempt(&location).multi(call).await {
+                Ok(answers) => return Ok(answers),
+                Err(failure) => self.recover(failure).await?,
+            }
+        }
+    }
+}
+
+impl RegionAttempt<'_, '_> {
+    /// Reads a row, in a call that may be shared with others.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure, for [`RegionCall::recover`].
+    pub async fn get(self, get: &Get) -> Result<Option<Row>, FailedAttempt> {
+        let operation = lanes::Operation::get(get);
+        let Table {
+            connection, options, ..
+        } = self.call.table;
+        let answer = connection
+            .shared
+            .execute(self.location, &options.call, &operation, self.limit())
+            .await;
+        self.ended(answer)
+    }
+
+    /// Sends several actions in one call. Returns one answer for each action, of the action's kind.
+    ///
+    /// If an action has a condition, the server is first proven to honour conditions, unless that is
+    /// known.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure, for [`RegionCall::recover`]: an action failed, or the server does not honour
+    /// conditions, and nothing was changed.
+    pub async fn multi(mut self, call: &MultiCall) -> Result<Vec<ActionAnswer>, FailedAttempt> {
+        self.prove_conditions(call).await?;
+        let request = call.message(&self.location.region);
+        self.send("Multi", &request, |answer, block| {
+            multi::read(&call.actions, answer, block)
+        })
+        .await
+    }
+
+    /// Calls an endpoint on the region.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure, for [`RegionCall::recover`].
+    pub async fn endpoint(self, call: &EndpointCall) -> Result<Bytes, FailedAttempt> {
+        let request = call.message(&self.location.region);
+        self.send("ExecService", &request, endpoint::read).await
+    }
+
+    /// Reads all rows of a scan from the region as of one moment. Returns `None` if their keys and values
+    /// have more bytes than this.
+    ///
+    /// A region's scanner reads all rows as of the moment of its opening, in any number of calls. A second
+    /// scanner could not continue: once the region is opened again, the server no longer has the versions
+    /// of that moment, and rows would be missing silently. So another attempt reads all rows again.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure, for [`RegionCall::recover`]: a call failed, or the scan has rows of another
+    /// region.
+    pub async fn scan(self, scan: &Scan, max_bytes: usize) -> Result<Option<Vec<Row>>, FailedAttempt> {
+        let table = self.call.table;
+        let rows = table
+            .scan_region(scan, self.location, max_bytes, || self.limit())
+            .await;
+        self.ended(rows)
+    }
+
+    /// Proves that the server honours the conditions of a call, unless that is known or it has none.
+    pub(super) async fn prove_conditions(&mut self, call: &MultiCall) -> Result<(), FailedAttempt> {
+        let RegionCall { table, attempts, .. } = &*self.call;
+        let proven = table.prove_conditions(attempts, self.location, call).await;
+        proven.map_err(|failure| FailedAttempt {
+            probe: Some(PROVING_CONDITIONS),
+            ..self.failed(failure)
+        })
+    }
+
+    async fn send<M, A, T>(
+        self,
         method: &'static str,
-        guard: &dyn RegionGuard,
-        request: impl Fn(&RegionInfo) -> M + Send + Sync,
-        read: impl Fn(A, CellBlockDecoder) -> Result<T, CallError> + Send + Sync,
-    ) -> Result<T>
+        request: &M,
+        read: impl FnOnce(A, CellBlockDecoder) -> Result<T, CallError>,
+    ) -> Result<T, FailedAttempt>
     where
         M: Message,
         A: Message + Default,
-        T: Send,
     {
-        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
-        loop {
-            let location = self.guarded_location(&mut attempts, guard).await?;
-            let request = request(&location.region);
-            let answer = self
-                .call(
-                    &location,
-                    method,
-                    &request,
-                    attempts.guarded_limit(&location, guard.is_for_one_opening()),
-                )
-                .await
-                .and_then(|(answer, block)| read(answer, block));
-            match answer {
-                Ok(answer) => {
-                    attempts.succeed();
-                    return Ok(answer);
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
-            }
+        let table = self.call.table;
+        let answer = table.call(self.location, method, request, self.limit()).await;
+        self.ended(answer.and_then(|(answer, block)| read(answer, block)))
+    }
+
+    pub(super) fn limit(&self) -> AttemptLimit {
+        let RegionCall {
+            attempts,
+            only_this_opening,
+            ..
+        } = &*self.call;
+        let limit = if self.probe.is_some() {
+            attempts.probe_limit(self.location)
+        } else {
+            attempts.attempt_limit(self.location)
+        };
+        AttemptLimit {
+            located_at: only_this_opening.then_some(self.location.asked_at),
+            ..limit
         }
     }
 
-    /// Reads a row of a region that the guard lets pass, in a call that it may share with others.
-    pub(crate) async fn get_where(
-        &self,
-        name: &'static str,
-        get: &Get,
-        guard: &dyn RegionGuard,
-        deadline: Instant,
-    ) -> Result<Option<Row>> {
-        let operation = Operation {
-            name,
-            table: &self.name,
-            row: Cow::Borrowed(&get.row),
-            kind: CallKind::Read,
-            deadline,
-        };
-        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
-        let operation = lanes::Operation::get(get);
-        loop {
-            let location = self.guarded_location(&mut attempts, guard).await?;
-            let client = &self.connection.shared;
-            let limit = attempts.guarded_limit(&location, guard.is_for_one_opening());
-            match client
-                .execute(&location, &self.options.call, &operation, limit)
-                .await
-            {
-                Ok(row) => {
-                    attempts.succeed();
-                    return Ok(row);
+    /// Records the result of an attempt that a call shares with others.
+    pub(super) fn ended<T, E: Into<Cause>>(self, answer: Result<T, E>) -> Result<T, FailedAttempt> {
+        match answer {
+            Ok(answer) => {
+                if self.probe.is_none() {
+                    self.call.attempts.succeed();
                 }
-                Err(failure) => attempts.recover(failure, &location).await?,
+                Ok(answer)
             }
+            Err(failure) => Err(self.failed(failure)),
         }
     }
 
-    /// Returns the region of a row according to the cache or `hbase:meta`; it may have been split
-    /// since.
-    pub(crate) async fn region_of(&self, row: &Bytes, deadline: Instant) -> Result<RegionInfo> {
-        let operation = Operation {
-            name: "finding a region",
-            table: &self.name,
-            row: Cow::Borrowed(row),
-            kind: CallKind::Read,
-            deadline,
-        };
-        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
-        let location = attempts.locate().await?;
-        attempts.succeed();
-        Ok(location.region.clone())
-    }
-
-    /// Returns the name of the region of a row according to the cache.
-    pub(crate) fn known_region(&self, row: &[u8]) -> Option<Bytes> {
-        let cluster = &self.connection.shared.cluster;
-        let location = cluster.known_location(&self.name, row)?;
-        Some(location.region.name.clone())
-    }
-
-    /// Returns the location of the row, in a region that the guard lets pass.
-    pub(super) async fn guarded_location(
-        &self,
-        attempts: &mut Attempts<'_>,
-        guard: &dyn RegionGuard,
-    ) -> Result<Arc<RegionLocation>> {
-        let mut looked_again = false;
-        loop {
-            let location = attempts.locate().await?;
-            let serving = ServingRegion {
-                region: &location.region,
-                server: &location.server,
-                opening: location.open_sequence,
-                opened_at: location.opened_at,
-            };
-            match guard.check(serving) {
-                Verdict::Pass => return Ok(location),
-                Verdict::LookAgain(_) if !looked_again => {
-                    looked_again = true;
-                    self.connection.shared.cluster.forget(&location);
-                }
-                Verdict::LookAgain(refusal) | Verdict::Stop(refusal) => {
-                    let refusal = refusal
-                        .with_effect(attempts.effect())
-                        .at_server(&location.server.address());
-                    attempts.fail(&refusal);
-                    return Err(refusal);
-                }
-            }
+    fn failed(&self, cause: impl Into<Cause>) -> FailedAttempt {
+        FailedAttempt {
+            cause: cause.into(),
+            location: Arc::clone(self.location),
+            probe: self.probe,
         }
     }
 }

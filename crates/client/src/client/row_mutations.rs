@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{ActionAnswer, CallKind, MultiCall, RegionAction, Table, region_call::AnyRegion};
+use super::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, Table};
 use crate::{
     error::{Error, Result},
     model::{BytesBinary, Cell, Condition, DeleteScope, Durability, Mutation, QueryMetrics, Row, in_row},
@@ -87,18 +87,19 @@ impl Table {
         let durability = self
             .checked(&row, &mutations)
             .map_err(|error| in_row(error, &row).at_operation(OPERATION).at_table(&self.name))?;
+        let kind = if mutations.iter().all(Mutation::is_repeatable) {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
+        };
         let call = MultiCall {
             row,
-            kind: match mutations.iter().all(Mutation::is_repeatable) {
-                true => CallKind::IdempotentWrite,
-                false => CallKind::Write,
-            },
             actions: vec![RegionAction::Atomic(mutations)],
             durability,
         };
-        let deadline = self.deadline();
+        let attempts = RegionCall::new(self, OPERATION, &call.row, kind, self.deadline());
         self.wait_out_deletes(call.mutations()).await;
-        let answers = self.multi_where(OPERATION, &call, &AnyRegion, deadline).await?;
+        let answers = attempts.multi(&call).await?;
         self.record_deletes(call.mutations());
         let cells = match answers.into_iter().next() {
             Some(ActionAnswer::Applied(cells)) => cells,
@@ -167,9 +168,9 @@ impl Table {
     ) -> Result<CheckAndMutateResult> {
         const OPERATION: &str = "check and mutate";
         let call = self.conditional_call(OPERATION, condition, mutations.into_iter().collect())?;
-        let deadline = self.deadline();
+        let attempts = RegionCall::new(self, OPERATION, &call.row, CallKind::Write, self.deadline());
         self.wait_out_deletes(call.mutations()).await;
-        let answers = self.multi_where(OPERATION, &call, &AnyRegion, deadline).await?;
+        let answers = attempts.multi(&call).await?;
         let result = CheckAndMutateResult::new(call.row.clone(), answers);
         self.record_result(&call, &result);
         Ok(result)
@@ -203,7 +204,6 @@ impl Table {
                 condition: message,
             }],
             durability,
-            kind: CallKind::Write,
         })
     }
 

@@ -21,12 +21,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::{limit::Limit, parts::Parts};
 pub use self::{
-    at_once::AtOnce,
     metrics::{RegionScanMetrics, ScanMetrics},
     parallel::ParallelScanner,
 };
-use self::{limit::Limit, parts::Parts};
 use super::{Table, timeline::first_answer};
 use crate::{
     cluster::{CallKind, RegionLocation},

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Connection, ResultScanner, lanes, timeline::first_answer};
+use super::{Connection, RegionCall, ResultScanner, lanes, timeline::first_answer};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
@@ -218,9 +218,9 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub async fn locate(&self, row: impl IntoBytes) -> Result<TableRegion> {
-        let mut attempts = self.attempts("locate", Cow::Owned(row.into_bytes()), CallKind::Read);
-        let location = attempts.locate().await?;
-        attempts.succeed();
+        let row = row.into_bytes();
+        let call = RegionCall::new(self, "locate", &row, CallKind::Read, self.deadline());
+        let location = call.into_location().await?;
         Ok(TableRegion {
             region: location.region.clone(),
             server: Some(location.server.clone()),
@@ -248,21 +248,12 @@ impl Table {
         if get.selection.consistency == Consistency::Timeline {
             return Box::pin(self.get_timeline("get", &get, self.deadline())).await;
         }
-        let operation = lanes::Operation::get(&get);
-        let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
+        let mut attempts = RegionCall::new(self, "get", &get.row, CallKind::Read, self.deadline());
         loop {
             let location = attempts.locate().await?;
-            let client = &self.connection.shared;
-            let limit = attempts.attempt_limit(&location);
-            match client
-                .execute(&location, &self.options.call, &operation, limit)
-                .await
-            {
-                Ok(row) => {
-                    attempts.succeed();
-                    return Ok(row);
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
+            match attempts.attempt(&location).get(&get).await {
+                Ok(row) => return Ok(row),
+                Err(failure) => attempts.recover(failure).await?,
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Cluster, RegionLocation, locator::STATE_LOOK_UP, no_location::NoLocation, pause};
 use crate::{
-    error::{Effect, Error, ErrorKind, Result},
+    error::{Effect, Error, ErrorKind, Failure, FailureKind, Result},
     model::{BytesBinary, RegionInfo, ServerName, TableName, TableState},
     observe::{ObservedOperation, client_metrics::RETRIES},
     rpc::{AttemptLimit, CallError, Recovery, rounded},
@@ -112,7 +112,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Records that the operation failed with an error that is not one of an attempt.
-    pub(crate) fn fail(&mut self, error: &Error) {
+    pub(crate) fn fail<K: FailureKind>(&mut self, error: &Failure<K>) {
         self.observed.fail(error);
     }
 
@@ -235,41 +235,51 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// Returns the deadline of the operation.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.operation.deadline
+    }
+
     /// Returns the limit of the next attempt, which goes to this location. A repeatable attempt ends
     /// at its timeout, or earlier on a silent connection. A non-repeatable attempt gets the whole
     /// write timeout, because ending it early only leaves its outcome unknown.
     pub(crate) fn attempt_limit(&self, location: &RegionLocation) -> AttemptLimit {
-        let attempt = self.attempt.max(1);
-        self.observed
-            .attempt(Some(&location.region), &location.server, attempt);
+        self.observe_attempt(location);
         self.limit_until(self.operation.deadline)
     }
 
-    /// Returns the limit of the next attempt, which perhaps only the opening of the region may execute
-    /// that the location names.
-    pub(crate) fn guarded_limit(&self, location: &RegionLocation, only_this_opening: bool) -> AttemptLimit {
-        AttemptLimit {
-            located_at: only_this_opening.then_some(location.asked_at),
-            ..self.attempt_limit(location)
-        }
+    /// Returns the limit of an attempt that changes no data of the caller, whatever the operation does.
+    pub(crate) fn probe_limit(&self, location: &RegionLocation) -> AttemptLimit {
+        self.observe_attempt(location);
+        self.limit_as(CallKind::Read, self.operation.deadline)
     }
 
     /// Returns the limit of an attempt that begins now and belongs to an operation with this
     /// deadline.
     pub(crate) fn limit_until(&self, deadline: Instant) -> AttemptLimit {
+        self.limit_as(self.operation.kind, deadline)
+    }
+
+    fn limit_as(&self, kind: CallKind, deadline: Instant) -> AttemptLimit {
         let config = &self.cluster.config;
-        let timeout = match self.operation.kind {
+        let timeout = match kind {
             CallKind::Read => config.read_timeout(),
             CallKind::IdempotentWrite => config.read_timeout().min(config.write_timeout()),
             CallKind::Write => config.write_timeout(),
         };
         AttemptLimit {
             deadline: deadline.min(Instant::now() + timeout),
-            repeatable: self.operation.kind != CallKind::Write || self.has_nonce,
+            repeatable: kind != CallKind::Write || self.has_nonce,
             connected_before: self.forgotten_at,
             located_at: None,
             trace: self.observed.trace_headers(&self.cluster.span_options),
         }
+    }
+
+    fn observe_attempt(&self, location: &RegionLocation) {
+        let attempt = self.attempt.max(1);
+        self.observed
+            .attempt(Some(&location.region), &location.server, attempt);
     }
 
     /// Prepares the next attempt after a failed call: forgets outdated locations, and pauses.
@@ -279,9 +289,33 @@ impl<'a> Attempts<'a> {
     /// Returns the error for the user if there is no next attempt: the failure is final, the
     /// deadline passed, or a write may have been applied.
     pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
+        self.recover_as(self.operation.kind, failure, location).await
+    }
+
+    /// Prepares the next attempt after a failed call that changes no data of the caller, whatever the
+    /// operation does.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error for the user if there is no next attempt: the failure is final, or the deadline
+    /// passed.
+    pub(crate) async fn recover_probe(
+        &mut self,
+        failure: CallError,
+        location: &RegionLocation,
+    ) -> Result<()> {
+        self.recover_as(CallKind::Read, failure, location).await
+    }
+
+    async fn recover_as(
+        &mut self,
+        kind: CallKind,
+        failure: CallError,
+        location: &RegionLocation,
+    ) -> Result<()> {
         let (classification, reason) = (failure.classify(), failure.reason());
         self.cluster.forget_after(classification.recovery, location);
-        let effect = match self.operation.kind {
+        let effect = match kind {
             CallKind::Read => Effect::None,
             CallKind::Write | CallKind::IdempotentWrite => classification.effect,
         };
@@ -293,7 +327,7 @@ impl<'a> Attempts<'a> {
             .into_error()
             .with_effect(effect)
             .at_server(&location.server.address());
-        if effect == Effect::Unknown && self.operation.kind == CallKind::Write {
+        if effect == Effect::Unknown && kind == CallKind::Write {
             if !self.has_nonce {
                 return Err(self.in_context(error.with_hint(READ_BACK)));
             }
@@ -311,6 +345,11 @@ impl<'a> Attempts<'a> {
         }
         self.pause_or_give_up(error, classification.recovery, reason)
             .await
+    }
+
+    /// Returns the error of an operation that another attempt on any server does not help.
+    pub(crate) fn final_error(&mut self, error: Error, location: &RegionLocation) -> Error {
+        self.in_context(error.at_server(&location.server.address()))
     }
 
     /// Checks for a disabled table, whose regions are not served.

@@ -16,7 +16,7 @@
 //! | `server_call` | calls of the active master, and of a server by its name |
 //! | `master_address` | the location of the active master |
 //! | `token_choice` | the delegation token of the cluster |
-//! | `proofs` | the servers that were proven to honour conditions |
+//! | `proofs` | what servers were proven to do |
 //!
 //! Invariants: only a failure of a location itself drops it from the cache, so that a late failure
 //! cannot drop a fresher one; every wait ends at the caller's deadline.
@@ -47,8 +47,8 @@ use tokio::time::Instant;
 pub use attempts::CallKind;
 pub(crate) use attempts::{Attempts, Operation};
 pub(crate) use meta::{MetaRegion, parse_meta_row};
-pub(crate) use proofs::Proofs;
-pub(crate) use region_cache::RegionLocation;
+pub use proofs::{ProofTurn, Proofs};
+pub use region_cache::RegionLocation;
 pub use server_call::ServerTarget;
 
 use self::master_address::MasterAddress;

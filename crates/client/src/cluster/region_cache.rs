@@ -14,9 +14,10 @@ use crate::{
     observe::client_metrics::CACHE_EVICTIONS,
 };
 
-/// A region, and the server that serves it.
+/// A region, the server that serves it, and the sequence number of its opening, as far as the client
+/// knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RegionLocation {
+pub struct RegionLocation {
     pub(crate) region: RegionInfo,
     pub(crate) server: ServerName,
     /// The order of two locations of one region: the later opening has the larger number.
@@ -30,6 +31,32 @@ pub(crate) struct RegionLocation {
 }
 
 impl RegionLocation {
+    /// Returns the region.
+    #[must_use]
+    pub fn region(&self) -> &RegionInfo {
+        &self.region
+    }
+
+    /// Returns the server. Its start code distinguishes it from the same server before a restart.
+    #[must_use]
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    /// Returns the sequence number of the opening (`openSeqNum` in `hbase:meta`). Grows each time the
+    /// region is opened: after a move, a change of the table, or a crash.
+    #[must_use]
+    pub fn opening(&self) -> i64 {
+        self.open_sequence
+    }
+
+    /// Returns when the region was opened, in milliseconds since 1970 by the clock of the master (2.4 and
+    /// later write it as the timestamp of `info:seqnumDuringOpen`), or `None` if it is not known.
+    #[must_use]
+    pub fn opened_at(&self) -> Option<u64> {
+        self.opened_at
+    }
+
     /// Returns the locations of the replicas that are served.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = Arc<Self>> {
         self.replicas.iter().map(|(id, server)| {

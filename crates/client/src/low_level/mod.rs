@@ -6,10 +6,11 @@
 //!
 //! | item | purpose |
 //! |---|---|
-//! | [`TableCalls`] | calls of the region of a row, where a guard lets them pass |
+//! | [`RegionCall`], [`RegionLocation`] | the attempts of a call of the region of a row, whose caller checks each location |
+//! | [`Proofs`] | what servers were proven to do |
+//! | [`TableCalls`] | settings of tables, and calls with a deadline |
 //! | [`call_server`], [`RegionServerCall`] | calls of the active master, of a server by its name, and of the server of a row |
 //! | [`table_regions`], [`region_of_meta_row`] | the contents of `hbase:meta` |
-//! | [`RegionGuard`], [`Verdict`] | decides on each attempt whether the call may go to that region |
 //! | [`RowCheck`] | refuses writes of some rows |
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
@@ -33,9 +34,10 @@ pub use self::{
 };
 pub use crate::{
     client::{
-        ActionAnswer, AnyRegion, AtOnce, CallKind, GetAnswer, MultiCall, Pauses, RegionAction, RegionGuard,
-        RowCheck, ServerTarget, ServingRegion, Verdict,
+        ActionAnswer, CallKind, FailedAttempt, GetAnswer, MultiCall, Pauses, RegionAction, RegionAttempt,
+        RegionCall, RowCheck, ServerTarget,
     },
+    cluster::{ProofTurn, Proofs, RegionLocation},
     config::{bounded, login_name, site_properties},
     model::{
         BitOperation, Check, Column, ComparatorKind, Counter, DeleteScope, FilterKind, LATEST_TIMESTAMP,

@@ -5,7 +5,7 @@ use super::{
     client_metrics::{OPERATION_DURATION, OPERATIONS},
 };
 use crate::{
-    error::{Effect, Error},
+    error::{Effect, Failure, FailureKind},
     model::{RegionInfo, ServerName, TableName},
 };
 
@@ -55,7 +55,7 @@ impl ObservedOperation {
         self.end("ok");
     }
 
-    pub(crate) fn fail(&mut self, error: &Error) {
+    pub(crate) fn fail<K: FailureKind>(&mut self, error: &Failure<K>) {
         if self.has_ended {
             return;
         }

@@ -26,7 +26,7 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
     Placed {
         change: Change {
             place,
-            attempts: table.attempts(NAME, Cow::Owned(call.row.clone()), CallKind::Write),
+            attempts: RegionCall::of_row(&table, NAME, Cow::Owned(call.row.clone()), CallKind::Write, table.deadline()),
             call,
         },
         location: Arc::new(RegionLocation {

@@ -338,7 +338,6 @@ fn mutations_are_grouped_by_row_and_durability_in_order() {
             Append::new("b").cell("f", "x", "x").into(),
         ])],
         durability: Durability::SyncWal,
-        kind: CallKind::Write,
     };
     let message = call.message(&RegionInfo::meta()).encode_to_vec();
     let message = pb::MultiRequest::decode(&*message).unwrap();
@@ -379,7 +378,6 @@ fn only_adjacent_gets_are_sent_together() {
         row: "a".into(),
         actions: [two_fences(), vec![conditional(), conditional()]].concat(),
         durability: Durability::SyncWal,
-        kind: CallKind::Write,
     };
     let written = call.message(&RegionInfo::meta()).encode_to_vec();
     let message = pb::MultiRequest::decode(&*written).unwrap();
