@@ -1,10 +1,15 @@
 //! Single gets, puts and deletes that share calls.
 //!
-//! A server spends far more time on a call than on an operation in it. So at most [`GET_LANES`] calls
+//! A server spends far more time on a call than on an operation in it. So a few calls
 //! of single gets are in flight to a server, and one of single mutations to a region, or two if each
 //! has one mutation. The operations that arrive meanwhile wait, and when a call ends, one call takes
 //! as many of them as it may. No timer is involved: without other operations in flight, an operation
-//! is sent at once, as a call of its own.
+//! is sent at once, as a call of its own. For a server that is far away there are more lanes, because
+//! most of its calls are on the way.
+//!
+//! A call that takes much longer than others is overdue. It no longer counts, and those that wait
+//! continue without it. The regions of an overdue call of gets share no call with other regions until
+//! one of their calls is answered, so that a region that does not answer delays no other one.
 //!
 //! A server executes the regions of a call one after the other, and syncs its log after each. So each
 //! call has mutations of one region only. Gets need no sync, and share calls beyond their region.
@@ -18,16 +23,14 @@
 //! [`same_row`](crate::wire::same_row).
 
 mod call;
+mod traffic;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     future::poll_fn,
-    io, mem,
+    io,
     pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
@@ -35,21 +38,20 @@ use std::{
 use bytes::Bytes;
 use prost::Message;
 use tokio::{
-    runtime::Handle,
-    sync::{Notify, oneshot},
+    sync::Notify,
     task::yield_now,
     time::{Instant, timeout_at},
 };
 
-use self::call::SharedCall;
+use self::{
+    call::SharedCall,
+    traffic::{Entry, Group, NextCall, PATIENCE, Ticket, Traffic, Waiting},
+};
 use super::{change_log::ChangeLog, recent_deletes::RecentDeletes, server_clocks::ServerClocks};
 use crate::{
     cluster::{Cluster, RegionLocation},
-    model::{Get, Mutation, RegionInfo, Row, ServerName},
-    observe::{
-        GaugeUnit,
-        client_metrics::{COALESCED, OPERATIONS_WAITING},
-    },
+    model::{Get, Mutation, Row, ServerName},
+    observe::client_metrics::COALESCED,
     rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::{
         cell_block::CellBlockDecoder,
@@ -57,27 +59,8 @@ use crate::{
         multi::{EncodedGetRequest, EncodedMutateRequest},
         mutation::MutationMessage,
         pb,
-        same_row::RowsOfAction,
     },
 };
-
-/// The number of calls of gets to a server from which on gets wait. While the server executes some,
-/// the client encodes and decodes others.
-const GET_LANES: usize = 4;
-/// The number of calls of one mutation to a region from which on its mutations wait: few callers do
-/// not wait for each other, and many share one call.
-const MUTATION_LANES: usize = 2;
-/// The number of all calls of single operations to a server from which on operations wait: more than
-/// a server's handlers, far fewer than its queue has places.
-const SERVER_LANES: usize = 64;
-/// The maximum number of operations in a call, and of bytes unless one operation is larger.
-const MOST_OPERATIONS: usize = 1_000;
-const MOST_BYTES: usize = 1 << 20;
-/// The number of waiting gets of one region that are worth a call of their own.
-const WORTH_A_CALL: usize = 16;
-/// The longest wait for a call to end. After that, an operation is sent alone: all calls in flight
-/// may be stuck at one region.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A get or a mutation, encoded once for all attempts. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -146,29 +129,6 @@ enum Answer {
     Alone,
 }
 
-/// An operation that waits for a call.
-#[derive(Debug)]
-struct Waiting {
-    location: Arc<RegionLocation>,
-    options: CallOptions,
-    operation: Operation,
-    limit: AttemptLimit,
-    /// Set by the call that takes it, or by the caller that waits no longer.
-    claimed: Arc<AtomicBool>,
-    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
-    /// for as long.
-    runtime: Handle,
-    answer: oneshot::Sender<Answer>,
-    /// Until a call takes it.
-    in_queue: Option<GaugeUnit>,
-}
-
-/// The caller's end of a [`Waiting`].
-struct Ticket {
-    claimed: Arc<AtomicBool>,
-    answer: oneshot::Receiver<Answer>,
-}
-
 /// What the clones of a client share.
 pub(super) struct Shared {
     pub(super) cluster: Cluster,
@@ -192,50 +152,15 @@ struct AllTraffic {
     is_closed: bool,
 }
 
-/// What may share a call: gets from a server, which executes those of a call before its mutations,
-/// or mutations of a region.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
-    options: CallOptions,
-    /// The region's name.
-    mutated: Option<Bytes>,
-}
-
-/// What an operation that arrives does.
-enum Entry {
-    /// It begins a call.
-    Lane,
-    /// It waits.
-    Queue(Ticket),
-    Closed,
-}
-
-/// The calls of single operations to a server.
-#[derive(Debug, Default)]
-struct Traffic {
-    in_flight: usize,
-    groups: BTreeMap<Group, Queue>,
-    /// The groups that may begin a call when one to the server ends, in the order of their arrival.
-    ready: VecDeque<Group>,
-}
-
-/// The operations of a group.
-#[derive(Debug, Default)]
-struct Queue {
-    in_flight: usize,
-    /// Whether a call with several mutations has begun since none was in flight.
-    is_shared: bool,
-    waiting: VecDeque<Waiting>,
-    is_ready: bool,
-}
-
-/// A call in flight. When it ends, the next one takes its place.
+/// The place of a call in flight. When it ends, the next one takes its place.
 struct Lane {
     client: Arc<Shared>,
     location: Arc<RegionLocation>,
     group: Group,
+    number: u64,
     /// Whether its call has begun. One that is dropped before, with its runtime, begins no other.
     has_begun: bool,
+    is_answered: bool,
 }
 
 impl Shared {
@@ -253,35 +178,44 @@ impl Shared {
             return alone().await;
         }
         let began = Instant::now();
-        let group = Group::new(&location.region, options, operation);
         let enter = || Waiting::new(location, options, operation, limit.clone());
-        let mut ticket = match self.lanes.enter(&location.server, &group, enter) {
-            Entry::Queue(ticket) => ticket,
-            Entry::Lane => {
-                let _lane = Lane {
+        let group = Group::new(location, options, operation);
+        let entry = self.lanes.enter(location, group, began, enter);
+        let (group, mut ticket) = match entry {
+            Entry::Queue(group, ticket) => (group, ticket),
+            Entry::Lane(group, number) => {
+                let mut lane = Lane {
                     client: Arc::clone(self),
                     location: Arc::clone(location),
                     group,
+                    number,
                     has_begun: true,
+                    is_answered: false,
                 };
                 COALESCED.record(1, || [operation.kind()]);
-                return alone().await;
+                let attempted = alone().await;
+                lane.is_answered = attempted.is_ok();
+                return attempted;
             }
             Entry::Closed => return Err(CallError::Closed),
         };
-        let until = limit.deadline.min(began + PATIENCE);
-        let answer = match timeout_at(until, &mut ticket.answer).await {
-            Ok(answer) => answer,
-            Err(_) if !ticket.claim() => return alone().await,
-            Err(_) => match timeout_at(limit.deadline, ticket.answer).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    return Err(CallError::Timeout {
-                        waited: began.elapsed(),
-                        sent: true,
-                    });
-                }
-            },
+        let mut patience = PATIENCE;
+        let answer = loop {
+            let until = limit.deadline.min(Instant::now() + patience);
+            if let Ok(answer) = timeout_at(until, &mut ticket.answer).await {
+                break answer;
+            }
+            let now = Instant::now();
+            if now >= limit.deadline {
+                let (waited, sent) = (began.elapsed(), ticket.claim());
+                return Err(CallError::Timeout { waited, sent });
+            }
+            patience = self.lanes.patience(&location.server);
+            // A get in a call that is stuck at another region has a second chance.
+            if operation.is_get && ticket.is_taken() && began + 2 * patience <= now {
+                return alone().await;
+            }
+            self.begin_without_overdue(&location.server, &group, now);
         };
         match answer {
             Ok(Answer::Attempted(attempted)) => attempted,
@@ -291,6 +225,34 @@ impl Shared {
                 cause: Arc::new(io::Error::other("the runtime of a shared call has ended")),
             }),
         }
+    }
+
+    /// Begins calls of what waits in a group, if those in flight are overdue.
+    fn begin_without_overdue(self: &Arc<Self>, server: &ServerName, group: &Group, now: Instant) {
+        let mut overdue = Some(group);
+        while let Some(next) = self.lanes.begin(server, overdue.take(), now) {
+            self.spawn(next);
+        }
+    }
+
+    /// Executes a call in the runtime of its first caller, which waits for it.
+    fn spawn(self: &Arc<Self>, next: NextCall) {
+        let NextCall {
+            group,
+            number,
+            operations,
+        } = next;
+        let Some(first) = operations.first() else { return };
+        let runtime = first.runtime.clone();
+        let lane = Lane {
+            client: Arc::clone(self),
+            location: Arc::clone(&first.location),
+            group,
+            number,
+            has_begun: false,
+            is_answered: false,
+        };
+        runtime.spawn(lane.execute(operations));
     }
 
     /// Executes an operation in a call of its own. Makes one attempt.
@@ -338,62 +300,6 @@ impl Shared {
     }
 }
 
-impl Group {
-    fn new(region: &RegionInfo, options: &CallOptions, operation: &Operation) -> Self {
-        Self {
-            options: options.clone(),
-            mutated: (!operation.is_get).then(|| region.name.clone()),
-        }
-    }
-
-    fn is_of_gets(&self) -> bool {
-        self.mutated.is_none()
-    }
-}
-
-impl Ticket {
-    /// Claims the operation for its caller. Returns whether a call has taken it before.
-    fn claim(&self) -> bool {
-        self.claimed.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl Waiting {
-    fn new(
-        location: &Arc<RegionLocation>,
-        options: &CallOptions,
-        operation: &Operation,
-        limit: AttemptLimit,
-    ) -> (Self, Ticket) {
-        let (answer, answered) = oneshot::channel();
-        let claimed = Arc::new(AtomicBool::new(false));
-        let ticket = Ticket {
-            claimed: Arc::clone(&claimed),
-            answer: answered,
-        };
-        let waiting = Self {
-            location: Arc::clone(location),
-            options: options.clone(),
-            operation: operation.clone(),
-            limit,
-            claimed,
-            runtime: Handle::current(),
-            answer,
-            in_queue: Some(OPERATIONS_WAITING.raise()),
-        };
-        (waiting, ticket)
-    }
-
-    /// Returns whether its caller waits for a call.
-    fn is_waited_for(&self) -> bool {
-        !self.claimed.load(Ordering::Relaxed) && !self.answer.is_closed()
-    }
-
-    fn mutated_row(&self) -> Option<&Bytes> {
-        (!self.operation.is_get).then_some(&self.operation.row)
-    }
-}
-
 impl Lanes {
     fn traffic(&self) -> MutexGuard<'_, AllTraffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
@@ -401,45 +307,55 @@ impl Lanes {
 
     fn enter(
         &self,
-        server: &ServerName,
-        group: &Group,
+        location: &RegionLocation,
+        group: Group,
+        now: Instant,
         waiting: impl FnOnce() -> (Waiting, Ticket),
     ) -> Entry {
         let mut all = self.traffic();
         if all.is_closed {
             return Entry::Closed;
         }
-        if let Some(traffic) = all.servers.get_mut(server) {
-            return traffic.enter(group, waiting);
+        if let Some(traffic) = all.servers.get_mut(&location.server) {
+            return traffic.enter(location, group, now, waiting);
         }
         // Servers that have restarted have other names.
         all.servers.retain(|_, traffic| !traffic.is_idle());
-        let traffic = all.servers.entry(server.clone()).or_default();
-        traffic.enter(group, waiting)
+        let traffic = all.servers.entry(location.server.clone()).or_default();
+        traffic.enter(location, group, now, waiting)
     }
 
-    /// Returns the next call, which takes the place of one of this group that has ended.
-    fn next(&self, server: &ServerName, ended: &Group) -> Option<(Group, Vec<Waiting>)> {
+    /// Begins the next call to a server, if there is one. The overdue calls of a group are not counted
+    /// any more.
+    fn begin(&self, server: &ServerName, overdue: Option<&Group>, now: Instant) -> Option<NextCall> {
         let mut all = self.traffic();
         let traffic = all.servers.get_mut(server)?;
-        traffic.end(ended);
-        let next = traffic.begin();
-        self.note_idle(traffic);
-        next
-    }
-
-    /// Ends a call without a next one.
-    fn leave(&self, server: &ServerName, ended: &Group) {
-        if let Some(traffic) = self.traffic().servers.get_mut(server) {
-            traffic.end(ended);
-            self.note_idle(traffic);
+        if let Some(group) = overdue {
+            traffic.count_no_overdue(group, traffic.is_full(), now);
+            traffic.make_ready(group);
         }
+        traffic.begin(now)
     }
 
-    fn note_idle(&self, traffic: &Traffic) {
+    /// Returns the next call, which takes the place of one that has ended.
+    fn next(&self, lane: &Lane) -> Option<NextCall> {
+        let mut all = self.traffic();
+        let traffic = all.servers.get_mut(&lane.location.server)?;
+        let now = Instant::now();
+        traffic.end(&lane.group, lane.number, lane.is_answered, now);
+        // A call that is dropped before it begins does so with its runtime.
+        let next = lane.has_begun.then(|| traffic.begin(now)).flatten();
         if traffic.in_flight == 0 {
             self.idle.notify_waiters();
         }
+        next
+    }
+
+    /// Returns the time after which a call to a server is overdue.
+    fn patience(&self, server: &ServerName) -> Duration {
+        let all = self.traffic();
+        let traffic = all.servers.get(server);
+        traffic.map_or(PATIENCE, |traffic| traffic.pace.patience())
     }
 
     /// Refuses further operations, and returns when none is in flight or waits.
@@ -456,121 +372,6 @@ impl Lanes {
             }
             idle.await;
         }
-    }
-}
-
-impl Traffic {
-    fn enter(&mut self, group: &Group, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Entry {
-        let queue = self.groups.entry(group.clone()).or_default();
-        let has_lane = queue.has_lane(group, queue.waiting.len() + 1);
-        if has_lane && self.in_flight < SERVER_LANES {
-            queue.in_flight += 1;
-            self.in_flight += 1;
-            return Entry::Lane;
-        }
-        let (waiting, ticket) = waiting();
-        queue.waiting.push_back(waiting);
-        if has_lane {
-            self.make_ready(group);
-        }
-        Entry::Queue(ticket)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.groups.values().all(|queue| queue.waiting.is_empty())
-    }
-
-    fn make_ready(&mut self, group: &Group) {
-        if let Some(queue) = self.groups.get_mut(group)
-            && !mem::replace(&mut queue.is_ready, true)
-        {
-            self.ready.push_back(group.clone());
-        }
-    }
-
-    /// Ends a call.
-    fn end(&mut self, group: &Group) {
-        self.in_flight -= 1;
-        if let Some(queue) = self.groups.get_mut(group) {
-            queue.in_flight -= 1;
-            queue.is_shared &= queue.in_flight > 0;
-        }
-        self.make_ready(group);
-    }
-
-    /// Begins the next call, if operations wait for it.
-    fn begin(&mut self) -> Option<(Group, Vec<Waiting>)> {
-        while let Some(group) = self.ready.pop_front() {
-            let Some(queue) = self.groups.get_mut(&group) else {
-                continue;
-            };
-            queue.is_ready = false;
-            if !queue.has_lane(&group, queue.waiting.len()) {
-                continue;
-            }
-            let taken = queue.take();
-            if !taken.is_empty() {
-                queue.in_flight += 1;
-                queue.is_shared |= taken.len() > 1;
-                self.in_flight += 1;
-                return Some((group, taken));
-            }
-            if queue.in_flight == 0 {
-                self.groups.remove(&group);
-            }
-        }
-        None
-    }
-}
-
-impl Queue {
-    /// Returns whether so many operations may begin a call. If not, one in flight makes the group ready
-    /// when it ends.
-    fn has_lane(&self, group: &Group, operations: usize) -> bool {
-        match self.in_flight {
-            0 => true,
-            calls if group.is_of_gets() => calls < GET_LANES,
-            calls => calls < MUTATION_LANES && !self.is_shared && operations <= 1,
-        }
-    }
-
-    /// Takes the operations of one call: the first, and those that may go with it.
-    fn take(&mut self) -> Vec<Waiting> {
-        self.waiting.retain(Waiting::is_waited_for);
-        let Some(first) = self.waiting.front() else {
-            return Vec::new();
-        };
-        let location = Arc::clone(&first.location);
-        let is_beside = |waiting: &Waiting| waiting.location.region.name == location.region.name;
-        let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
-        let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
-        let mut taken = Vec::with_capacity(self.waiting.len().min(MOST_OPERATIONS));
-        let mut rows = RowsOfAction::default();
-        let mut bytes = 0;
-        for mut waiting in mem::take(&mut self.waiting) {
-            let len = waiting.operation.message.len();
-            // The caller of the front one may claim it meanwhile; then another one is the first.
-            let fits = taken.first().is_none_or(|first: &Waiting| {
-                taken.len() < MOST_OPERATIONS
-                    && bytes + len <= MOST_BYTES
-                    && (!of_one_region || is_beside(&waiting))
-                    && waiting.runtime.id() == first.runtime.id()
-                    && waiting
-                        .mutated_row()
-                        .is_none_or(|row| rows.admit(row, &waiting.operation.message))
-            });
-            if !fits {
-                self.waiting.push_back(waiting);
-            } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
-                if let Some(row) = waiting.mutated_row() {
-                    rows.add(row, &waiting.operation.message);
-                }
-                bytes += len;
-                waiting.in_queue = None;
-                taken.push(waiting);
-            }
-        }
-        taken
     }
 }
 
@@ -594,6 +395,7 @@ impl Lane {
                     (Arc::clone(location), options.clone(), operation.clone());
                 let executed = self.client.execute_alone(&location, &options, &operation, limit);
                 let executed = until_abandoned(&mut operations, executed).await;
+                self.is_answered = executed.as_ref().is_some_and(Result::is_ok);
                 executed.map(|attempted| vec![Answer::Attempted(attempted)])
             }
             _ => {
@@ -604,6 +406,7 @@ impl Lane {
                     .client
                     .call(location, &options, "Multi", &call.request, limit);
                 let answer = until_abandoned(&mut operations, answer).await;
+                self.is_answered = answer.as_ref().is_some_and(Result::is_ok);
                 answer.map(|answer| {
                     let answers = answer.and_then(|(answer, block)| call.read(&operations, answer, block));
                     answers.unwrap_or_else(|failure| {
@@ -624,26 +427,8 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        let Self {
-            client,
-            location,
-            group,
-            has_begun,
-        } = self;
-        if !*has_begun {
-            return client.lanes.leave(&location.server, group);
-        }
-        if let Some((group, operations)) = client.lanes.next(&location.server, group)
-            && let Some(first) = operations.first()
-        {
-            let runtime = first.runtime.clone();
-            let next = Self {
-                client: Arc::clone(client),
-                location: Arc::clone(&first.location),
-                group,
-                has_begun: false,
-            };
-            runtime.spawn(next.execute(operations));
+        if let Some(next) = self.client.lanes.next(self) {
+            self.client.spawn(next);
         }
     }
 }

@@ -26,7 +26,13 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
     Placed {
         change: Change {
             place,
-            attempts: RegionCall::of_row(&table, NAME, Cow::Owned(call.row.clone()), CallKind::Write, table.deadline()),
+            attempts: RegionCall::of_row(
+                &table,
+                NAME,
+                Cow::Owned(call.row.clone()),
+                CallKind::Write,
+                table.deadline(),
+            ),
             call,
         },
         location: Arc::new(RegionLocation {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{Answer, Operation, Waiting};
+use super::{Answer, Operation, traffic::Waiting};
 use crate::{
     error::Effect,
     model::RegionInfo,

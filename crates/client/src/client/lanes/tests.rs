@@ -1,5 +1,13 @@
-use super::*;
-use crate::model::{Delete, Get, Mutation, Put};
+use std::collections::{BTreeMap, VecDeque};
+
+use rstest::rstest;
+use tokio::time::advance;
+
+use super::{
+    traffic::{MOST_BYTES, MOST_OPERATIONS, Pace, Queue, SERVER_LANES, WORTH_A_CALL},
+    *,
+};
+use crate::model::{Delete, Get, Mutation, Put, RegionInfo};
 
 const REGION: &str = "t,,1";
 
@@ -23,7 +31,7 @@ fn waiting(region: &str, operation: &Operation) -> (Waiting, Ticket) {
 }
 
 fn group(region: &str, operation: &Operation) -> Group {
-    Group::new(&location(region).region, &CallOptions::default(), operation)
+    Group::new(&location(region), &CallOptions::default(), operation)
 }
 
 fn mutation(mutation: impl Into<Mutation>) -> Operation {
@@ -85,20 +93,35 @@ async fn gets_share_calls_with_those_of_other_regions_and_mutations_do_not() {
     assert_ne!(group("one", &put), group("one", &get));
 }
 
-/// The calls and queues of a server, with one put after the other.
+/// The calls and queues of a server.
 #[derive(Default)]
-struct Puts {
+struct Server {
     traffic: Traffic,
     tickets: Vec<Ticket>,
+    /// The calls in flight to each region, in the order in which they began.
+    calls: BTreeMap<String, VecDeque<(Group, u64)>>,
 }
 
-impl Puts {
-    /// Returns whether the put begins a call.
+impl Server {
+    /// Returns whether a put begins a call.
     fn begins(&mut self, region: &str, row: &str) -> bool {
-        let put = mutation(Put::new(row.to_owned()).cell("f", "q", "v"));
-        match self.traffic.enter(&group(region, &put), || waiting(region, &put)) {
-            Entry::Lane => true,
-            Entry::Queue(ticket) => {
+        self.begins_with(region, &mutation(Put::new(row.to_owned()).cell("f", "q", "v")))
+    }
+
+    /// Returns whether a get begins a call.
+    fn reads(&mut self, region: &str, row: &str) -> bool {
+        self.begins_with(region, &Operation::get(&Get::new(row.to_owned())))
+    }
+
+    fn begins_with(&mut self, region: &str, operation: &Operation) -> bool {
+        let (location, group) = (location(region), group(region, operation));
+        let enter = || waiting(region, operation);
+        match self.traffic.enter(&location, group, Instant::now(), enter) {
+            Entry::Lane(group, number) => {
+                self.add_call(region, group, number);
+                true
+            }
+            Entry::Queue(_, ticket) => {
                 self.tickets.push(ticket);
                 false
             }
@@ -106,18 +129,33 @@ impl Puts {
         }
     }
 
-    /// Ends a call to a region, and returns the rows of the next call.
+    fn add_call(&mut self, region: &str, group: Group, number: u64) {
+        let calls = self.calls.entry(region.to_owned()).or_default();
+        calls.push_back((group, number));
+    }
+
+    /// Ends the first call to a region, and returns the rows of the next call.
     fn end(&mut self, region: &str) -> Vec<String> {
-        let put = mutation(Put::new("a").cell("f", "q", "v"));
-        self.traffic.end(&group(region, &put));
-        let next = self.traffic.begin();
-        next.map_or_else(Vec::new, |(_, operations)| rows(&operations))
+        let (group, number) = self.calls.get_mut(region).unwrap().pop_front().unwrap();
+        self.traffic.end(&group, number, true, Instant::now());
+        self.begin()
+    }
+
+    /// Begins the next call, and returns its rows.
+    fn begin(&mut self) -> Vec<String> {
+        let Some(next) = self.traffic.begin(Instant::now()) else {
+            return Vec::new();
+        };
+        let region = &next.operations[0].location.region.name;
+        let region = String::from_utf8(region.to_vec()).unwrap();
+        self.add_call(&region, next.group, next.number);
+        rows(&next.operations)
     }
 }
 
 #[tokio::test]
 async fn few_mutations_of_a_region_do_not_wait_and_many_share_one_call() {
-    let mut puts = Puts::default();
+    let mut puts = Server::default();
     assert!(puts.begins("one", "a") && puts.begins("one", "b"));
     assert!(!puts.begins("one", "c"));
     assert_eq!(puts.end("one"), ["c"]);
@@ -137,7 +175,7 @@ async fn few_mutations_of_a_region_do_not_wait_and_many_share_one_call() {
 
 #[tokio::test]
 async fn regions_take_turns_if_the_calls_to_their_server_are_limited() {
-    let mut puts = Puts::default();
+    let mut puts = Server::default();
     for number in 0..SERVER_LANES {
         assert!(puts.begins(&number.to_string(), "a"));
     }
@@ -191,4 +229,98 @@ async fn call_is_limited_in_operations_and_bytes_but_takes_one() {
     waiters.put("c", b"1");
     assert_eq!(waiters.take(), ["a"]);
     assert_eq!(waiters.take(), ["b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn overdue_call_is_not_counted() {
+    let mut server = Server::default();
+    assert!(server.begins("one", "stuck"));
+    assert!(server.begins("one", "a") && !server.begins("one", "b") && !server.begins("one", "c"));
+    let ended = server.calls.get_mut("one").unwrap().pop_back().unwrap();
+    server.traffic.end(&ended.0, ended.1, true, Instant::now());
+    assert!(
+        server.begin().is_empty(),
+        "two wait for the stuck call, and then share one"
+    );
+    advance(PATIENCE).await;
+    assert!(server.begins("one", "d"), "no call is counted any more");
+    server.calls.get_mut("one").unwrap().rotate_left(1);
+    assert_eq!(server.end("one"), ["b", "c"]);
+    assert!(!server.begins("one", "e"), "a shared call is in flight");
+    server.calls.get_mut("one").unwrap().rotate_left(1);
+    assert_eq!(server.end("one"), ["e"]);
+    for _ in 0..2 {
+        assert!(server.end("one").is_empty());
+    }
+    assert!(server.traffic.is_idle() && server.traffic.in_flight == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn region_with_an_overdue_get_shares_no_call_until_it_answers() {
+    let mut server = Server::default();
+    assert!(server.reads("stuck", "a") && server.reads("one", "b"));
+    assert!(server.end("one").is_empty());
+    advance(PATIENCE).await;
+    assert!(server.reads("one", "b"), "counts no overdue call");
+    for row in ["c", "d", "e", "f"] {
+        assert!(server.reads("stuck", row));
+    }
+    assert!(!server.reads("stuck", "g"), "the region has lanes of its own");
+    for row in ["h", "i", "j"] {
+        assert!(server.reads("one", row));
+    }
+    assert!(!server.reads("one", "k"));
+    assert_eq!(server.end("one"), ["k"], "without the get of the other region");
+    assert!(
+        server.end("stuck").is_empty(),
+        "the stuck one, which frees no lane"
+    );
+    assert!(
+        !server.reads("stuck", "l"),
+        "it shares the lanes of all gets again"
+    );
+}
+
+#[rstest]
+#[case::nearby(200, 0)]
+#[case::in_another_zone(1_100, 1)]
+#[case::on_another_continent(60_000, 60)]
+#[case::very_far(900_000, 64)]
+fn server_far_away_has_lanes_for_calls_on_the_way(#[case] micros: u64, #[case] lanes: usize) {
+    let mut pace = Pace::default();
+    for slower in [5, 1, 3] {
+        pace.record(Duration::from_micros(micros * slower));
+    }
+    assert_eq!(pace.on_the_way(), lanes);
+}
+
+#[test]
+fn patience_follows_the_usual_time_and_not_one_stuck_call() {
+    let mut pace = Pace::default();
+    for _ in 0..100 {
+        pace.record(Duration::from_millis(1));
+    }
+    assert_eq!(pace.patience(), PATIENCE);
+    pace.record(Duration::from_secs(20));
+    assert_eq!(pace.patience(), PATIENCE);
+    for _ in 0..100 {
+        pace.record(Duration::from_secs(1));
+    }
+    let patience = pace.patience();
+    assert!(
+        (Duration::from_millis(1_900)..=Duration::from_secs(2)).contains(&patience),
+        "{patience:?}"
+    );
+}
+
+#[tokio::test]
+async fn queue_behind_a_stuck_call_keeps_nothing_of_callers_that_have_gone() {
+    let mut server = Server::default();
+    assert!(server.begins("one", "stuck") && server.begins("one", "stuck too"));
+    for _ in 0..1_000 {
+        assert!(!server.begins("one", "a"));
+        server.tickets.clear();
+    }
+    let queues = server.traffic.groups.values();
+    assert!(queues.map(|queue| queue.waiting.len()).sum::<usize>() < 10);
 }

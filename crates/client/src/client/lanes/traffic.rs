@@ -1,0 +1,428 @@
+//! The calls in flight to a server, and the operations that wait for one. No I/O.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{runtime::Handle, sync::oneshot, time::Instant};
+
+use super::{Answer, Operation};
+use crate::{
+    cluster::RegionLocation,
+    observe::{GaugeUnit, client_metrics::OPERATIONS_WAITING},
+    rpc::{AttemptLimit, CallOptions},
+    wire::same_row::RowsOfAction,
+};
+
+/// The number of calls of gets to a server from which on gets wait. While the server executes some,
+/// the client encodes and decodes others.
+const GET_LANES: usize = 4;
+/// The number of calls of one mutation to a region from which on its mutations wait: few callers do
+/// not wait for each other, and many share one call.
+const MUTATION_LANES: usize = 2;
+/// The number of all calls of single operations to a server from which on operations wait: more than
+/// a server's handlers, far fewer than its queue has places.
+pub(super) const SERVER_LANES: usize = 64;
+/// The maximum number of operations in a call, and of bytes unless one operation is larger.
+pub(super) const MOST_OPERATIONS: usize = 1_000;
+pub(super) const MOST_BYTES: usize = 1 << 20;
+/// The number of waiting gets of one region that are worth a call of their own.
+pub(super) const WORTH_A_CALL: usize = 16;
+/// The time after which a call is overdue, unless calls to its server usually take half as long.
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+/// The time of the shortest call for which there is a lane.
+const TIME_OF_A_LANE: Duration = Duration::from_millis(1);
+/// The maximum number of lanes for calls that are on the way.
+const MOST_ON_THE_WAY: usize = 64;
+
+/// An operation that waits for a call.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) location: Arc<RegionLocation>,
+    pub(super) options: CallOptions,
+    pub(super) operation: Operation,
+    pub(super) limit: AttemptLimit,
+    /// Set by the call that takes it, or by the caller whose deadline passes.
+    claimed: Arc<AtomicBool>,
+    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
+    /// for as long.
+    pub(super) runtime: Handle,
+    pub(super) answer: oneshot::Sender<Answer>,
+    /// Until a call takes it.
+    in_queue: Option<GaugeUnit>,
+}
+
+/// The caller's end of a [`Waiting`].
+pub(super) struct Ticket {
+    claimed: Arc<AtomicBool>,
+    pub(super) answer: oneshot::Receiver<Answer>,
+}
+
+/// What may share a call: gets from a server, gets from a region that is suspected not to answer, or
+/// mutations of a region.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Group {
+    options: CallOptions,
+    is_of_gets: bool,
+    /// The region's name; `None` for all regions.
+    region: Option<Bytes>,
+}
+
+/// What an operation that arrives does.
+pub(super) enum Entry {
+    /// It begins a call, with this number.
+    Lane(Group, u64),
+    /// It waits.
+    Queue(Group, Ticket),
+    Closed,
+}
+
+/// The calls of single operations to a server.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    /// All calls in flight.
+    pub(super) in_flight: usize,
+    /// Those that are not overdue.
+    counted: usize,
+    last_call: u64,
+    pub(super) pace: Pace,
+    pub(super) groups: BTreeMap<Group, Queue>,
+    /// The groups that may begin a call when one to the server ends, in the order of their arrival.
+    ready: VecDeque<Group>,
+    /// The names of the regions with overdue calls of gets.
+    suspects: BTreeSet<Bytes>,
+}
+
+/// The time that answered calls to a server take.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// The shortest time, most of which a call to a server far away is on the way.
+    shortest: Option<Duration>,
+    /// The usual time: a moving average.
+    usual: Duration,
+}
+
+/// The operations of a group.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// The calls in flight, in the order in which they began.
+    calls: Vec<CallInFlight>,
+    /// The number of calls that are not overdue.
+    counted: usize,
+    /// Whether a call with several mutations has begun since none was counted.
+    is_shared: bool,
+    pub(super) waiting: VecDeque<Waiting>,
+    is_ready: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct CallInFlight {
+    number: u64,
+    began: Instant,
+    is_overdue: bool,
+    /// The names of its regions.
+    region: Bytes,
+    other_regions: BTreeSet<Bytes>,
+}
+
+/// A call that begins.
+pub(super) struct NextCall {
+    pub(super) group: Group,
+    pub(super) number: u64,
+    pub(super) operations: Vec<Waiting>,
+}
+
+impl Group {
+    pub(super) fn new(location: &RegionLocation, options: &CallOptions, operation: &Operation) -> Self {
+        Self {
+            options: options.clone(),
+            is_of_gets: operation.is_get,
+            region: (!operation.is_get).then(|| location.region.name.clone()),
+        }
+    }
+}
+
+impl Ticket {
+    /// Returns whether a call has taken the operation.
+    pub(super) fn is_taken(&self) -> bool {
+        self.claimed.load(Ordering::Relaxed)
+    }
+
+    /// Claims the operation for its caller. Returns whether a call has taken it before.
+    pub(super) fn claim(&self) -> bool {
+        self.claimed.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(
+        location: &Arc<RegionLocation>,
+        options: &CallOptions,
+        operation: &Operation,
+        limit: AttemptLimit,
+    ) -> (Self, Ticket) {
+        let (answer, answered) = oneshot::channel();
+        let claimed = Arc::new(AtomicBool::new(false));
+        let ticket = Ticket {
+            claimed: Arc::clone(&claimed),
+            answer: answered,
+        };
+        let waiting = Self {
+            location: Arc::clone(location),
+            options: options.clone(),
+            operation: operation.clone(),
+            limit,
+            claimed,
+            runtime: Handle::current(),
+            answer,
+            in_queue: Some(OPERATIONS_WAITING.raise()),
+        };
+        (waiting, ticket)
+    }
+
+    /// Returns whether its caller waits for a call.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.claimed.load(Ordering::Relaxed) && !self.answer.is_closed()
+    }
+
+    pub(super) fn mutated_row(&self) -> Option<&Bytes> {
+        (!self.operation.is_get).then_some(&self.operation.row)
+    }
+}
+
+impl Pace {
+    /// Records the time of an answered call.
+    pub(super) fn record(&mut self, elapsed: Duration) {
+        self.shortest = Some(self.shortest.map_or(elapsed, |shortest| shortest.min(elapsed)));
+        // One call that was stuck for long says little of others.
+        let elapsed = elapsed.min(2 * self.patience());
+        self.usual = (7 * self.usual + elapsed) / 8;
+    }
+
+    /// Returns the time after which a call is overdue.
+    pub(super) fn patience(&self) -> Duration {
+        PATIENCE.max(2 * self.usual)
+    }
+
+    /// Returns the number of calls that may be on the way to a server or back, beside those that it
+    /// executes: a server far away gets as many calls in a second as one nearby.
+    pub(super) fn on_the_way(&self) -> usize {
+        let lanes = self.shortest.unwrap_or_default().as_nanos() / TIME_OF_A_LANE.as_nanos();
+        usize::try_from(lanes).map_or(MOST_ON_THE_WAY, |lanes| lanes.min(MOST_ON_THE_WAY))
+    }
+}
+
+impl Traffic {
+    pub(super) fn enter(
+        &mut self,
+        location: &RegionLocation,
+        mut group: Group,
+        now: Instant,
+        waiting: impl FnOnce() -> (Waiting, Ticket),
+    ) -> Entry {
+        let region = &location.region.name;
+        if group.is_of_gets && self.suspects.contains(region) {
+            group.region = Some(region.clone());
+        }
+        self.count_no_overdue(&group, false, now);
+        let (is_full, on_the_way) = (self.is_full(), self.pace.on_the_way());
+        let queue = self.groups.entry(group.clone()).or_default();
+        let has_lane = queue.has_lane(&group, queue.waiting.len() + 1, on_the_way);
+        if has_lane && !is_full {
+            let number = self.add_call(&group, now, region.clone(), BTreeSet::new());
+            return Entry::Lane(group, number);
+        }
+        let (waiting, ticket) = waiting();
+        if queue.waiting.len() == queue.waiting.capacity() {
+            // Those whose callers have gone need no place.
+            queue.waiting.retain(Waiting::is_waited_for);
+        }
+        queue.waiting.push_back(waiting);
+        if has_lane {
+            self.make_ready(&group);
+        }
+        Entry::Queue(group, ticket)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.groups.values().all(|queue| queue.waiting.is_empty())
+    }
+
+    /// Returns whether the server has enough calls.
+    pub(super) fn is_full(&self) -> bool {
+        self.counted >= SERVER_LANES.max(4 * self.pace.on_the_way())
+    }
+
+    pub(super) fn make_ready(&mut self, group: &Group) {
+        if let Some(queue) = self.groups.get_mut(group)
+            && !mem::replace(&mut queue.is_ready, true)
+        {
+            self.ready.push_back(group.clone());
+        }
+    }
+
+    fn add_call(
+        &mut self,
+        group: &Group,
+        now: Instant,
+        region: Bytes,
+        other_regions: BTreeSet<Bytes>,
+    ) -> u64 {
+        self.in_flight += 1;
+        self.counted += 1;
+        self.last_call += 1;
+        let number = self.last_call;
+        if let Some(queue) = self.groups.get_mut(group) {
+            queue.counted += 1;
+            queue.calls.push(CallInFlight {
+                number,
+                began: now,
+                is_overdue: false,
+                region,
+                other_regions,
+            });
+        }
+        number
+    }
+
+    /// Counts the overdue calls of a group no more, or those of every group.
+    pub(super) fn count_no_overdue(&mut self, group: &Group, of_every_group: bool, now: Instant) {
+        let patience = self.pace.patience();
+        let queues = if of_every_group {
+            self.groups.range_mut::<Group, _>(..)
+        } else {
+            self.groups.range_mut(group..=group)
+        };
+        for (group, queue) in queues {
+            for call in &mut queue.calls {
+                if call.is_overdue || call.began + patience > now {
+                    continue;
+                }
+                call.is_overdue = true;
+                queue.counted -= 1;
+                self.counted -= 1;
+                if group.is_of_gets {
+                    self.suspects.insert(call.region.clone());
+                    self.suspects.extend(call.other_regions.iter().cloned());
+                }
+            }
+            queue.is_shared &= queue.counted > 0;
+        }
+    }
+
+    /// Ends a call.
+    pub(super) fn end(&mut self, group: &Group, number: u64, is_answered: bool, now: Instant) {
+        self.in_flight -= 1;
+        if let Some(queue) = self.groups.get_mut(group)
+            && let Some(place) = queue.calls.iter().position(|call| call.number == number)
+        {
+            let ended = queue.calls.remove(place);
+            if !ended.is_overdue {
+                queue.counted -= 1;
+                self.counted -= 1;
+                queue.is_shared &= queue.counted > 0;
+            }
+            if is_answered {
+                self.pace.record(now.saturating_duration_since(ended.began));
+                self.suspects.remove(&ended.region);
+                for region in &ended.other_regions {
+                    self.suspects.remove(region);
+                }
+            }
+        }
+        self.make_ready(group);
+    }
+
+    /// Begins the next call, if operations wait for it.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<NextCall> {
+        let on_the_way = self.pace.on_the_way();
+        while !self.is_full()
+            && let Some(group) = self.ready.pop_front()
+        {
+            let Some(queue) = self.groups.get_mut(&group) else {
+                continue;
+            };
+            queue.is_ready = false;
+            if !queue.has_lane(&group, queue.waiting.len(), on_the_way) {
+                continue;
+            }
+            let operations = queue.take();
+            let Some(first) = operations.first() else {
+                if queue.calls.is_empty() {
+                    self.groups.remove(&group);
+                }
+                continue;
+            };
+            queue.is_shared |= operations.len() > 1;
+            let region = first.location.region.name.clone();
+            let names = operations.iter().map(|waiting| &waiting.location.region.name);
+            let other_regions = names.filter(|name| **name != region).cloned().collect();
+            let number = self.add_call(&group, now, region, other_regions);
+            return Some(NextCall {
+                group,
+                number,
+                operations,
+            });
+        }
+        None
+    }
+}
+
+impl Queue {
+    /// Returns whether so many operations may begin a call. If not, one in flight makes the group ready
+    /// when it ends.
+    fn has_lane(&self, group: &Group, operations: usize, on_the_way: usize) -> bool {
+        match self.counted {
+            0 => true,
+            calls if calls < on_the_way => true,
+            calls if group.is_of_gets => calls < GET_LANES,
+            calls => calls < MUTATION_LANES && !self.is_shared && operations <= 1,
+        }
+    }
+
+    /// Takes the operations of one call: the first, and those that may go with it.
+    pub(super) fn take(&mut self) -> Vec<Waiting> {
+        self.waiting.retain(Waiting::is_waited_for);
+        let Some(first) = self.waiting.front() else {
+            return Vec::new();
+        };
+        let location = Arc::clone(&first.location);
+        let is_beside = |waiting: &Waiting| waiting.location.region.name == location.region.name;
+        let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
+        let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
+        let mut taken = Vec::with_capacity(self.waiting.len().min(MOST_OPERATIONS));
+        let mut rows = RowsOfAction::default();
+        let mut bytes = 0;
+        for mut waiting in mem::take(&mut self.waiting) {
+            let len = waiting.operation.message.len();
+            // The caller of the front one may claim it meanwhile; then another one is the first.
+            let fits = taken.first().is_none_or(|first: &Waiting| {
+                taken.len() < MOST_OPERATIONS
+                    && bytes + len <= MOST_BYTES
+                    && (!of_one_region || is_beside(&waiting))
+                    && waiting.runtime.id() == first.runtime.id()
+                    && waiting
+                        .mutated_row()
+                        .is_none_or(|row| rows.admit(row, &waiting.operation.message))
+            });
+            if !fits {
+                self.waiting.push_back(waiting);
+            } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
+                if let Some(row) = waiting.mutated_row() {
+                    rows.add(row, &waiting.operation.message);
+                }
+                bytes += len;
+                waiting.in_queue = None;
+                taken.push(waiting);
+            }
+        }
+        taken
+    }
+}
