@@ -15,8 +15,10 @@
 //! A record makes a transaction conditional: there must be no other record of its id. A call that
 //! finds one applies nothing, and answers `false` to all.
 
+mod queue;
+
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -32,6 +34,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::queue::Queue;
 use super::endpoint_request::EndpointRequest;
 use crate::{
     error::{ClientErrorKind, Error, Result},
@@ -154,10 +157,7 @@ struct RegionCalls {
     in_flight: usize,
     /// Whether a call of several transactions has begun since none was in flight.
     is_shared: bool,
-    /// The rows of the calls in flight.
-    rows: RowSet,
-    /// By ticket, and so in the order of arrival. Behind pointers: an entry moves when others leave.
-    waiting: BTreeMap<u64, Box<Waiting>>,
+    queue: Queue,
 }
 
 #[derive(Debug)]
@@ -271,7 +271,8 @@ impl GroupCommit {
         let mut regions = self.regions();
         let Regions { of, next_ticket } = &mut *regions;
         let calls = of.entry(region.clone()).or_default();
-        if calls.waiting.is_empty() && calls.has_lane(Some(&member)) && calls.are_free(member.all_rows()) {
+        let is_first = calls.queue.is_empty() && calls.queue.are_free(member.all_rows());
+        if is_first && calls.has_lane(Some(&member)) {
             return Entered::Alone(self.begin_alone(region, calls, member, sender));
         }
         let number = *next_ticket;
@@ -283,7 +284,7 @@ impl GroupCommit {
             runtime: Handle::current(),
             answer,
         };
-        calls.waiting.insert(number, Box::new(waiting));
+        calls.queue.insert(number, Box::new(waiting));
         let may_begin = calls.has_lane(None);
         drop(regions);
         if may_begin {
@@ -306,7 +307,7 @@ impl GroupCommit {
         sender: &S,
     ) -> BoxFuture<'static, Result<bool>> {
         calls.in_flight += 1;
-        calls.rows.extend(member.all_rows());
+        calls.queue.lock(member.all_rows());
         let mut lane = self.lane(region, member.all_rows().collect(), sender);
         lane.has_begun = true;
         lane.send(member)
@@ -344,20 +345,16 @@ impl GroupCommit {
 }
 
 impl RegionCalls {
-    fn are_free(&self, mut rows: impl Iterator<Item = RowHash>) -> bool {
-        !rows.any(|row| self.rows.contains(&row))
-    }
-
-    /// Returns whether the transactions that wait, and this one, may begin a call.
+    /// Returns whether the transactions that may go, and this one, may begin a call.
     fn has_lane(&self, arriving: Option<&Member>) -> bool {
         if self.in_flight == 0 || self.in_flight >= LANES {
             return self.in_flight == 0;
         }
-        let transactions = self.waiting.len() + usize::from(arriving.is_some());
+        let transactions = self.queue.ready().len() + usize::from(arriving.is_some());
         let are_few = transactions <= 1 && self.in_flight < SINGLE_LANES && !self.is_shared;
-        let first = self.waiting.first_key_value();
+        let first = self.queue.ready().next();
         let is_alone = first.is_some_and(|(_, waiting)| waiting.alone);
-        let waiting = self.waiting.values().map(|waiting| &waiting.member);
+        let waiting = self.queue.ready().map(|(_, waiting)| &waiting.member);
         let mut mutations = 0;
         let mut is_worth_a_call = |member: &Member| {
             mutations += member.mutations;
@@ -373,23 +370,24 @@ impl RegionCalls {
             return Vec::new();
         }
         let mut call = SharedCall::default();
-        // The rows of transactions that are passed over: later ones must not overtake them.
-        let mut blocked = RowSet::default();
-        for (number, waiting) in &self.waiting {
+        // The versions of transactions that are passed over: later ones must not overtake them.
+        let (mut passed_over, mut parked) = (RowSet::default(), Vec::new());
+        for (ticket, waiting) in self.queue.ready() {
             let member = &waiting.member;
             if !call.has_room(member, limits) {
                 break;
             }
-            let is_locked = |row: &RowHash| self.rows.contains(row) || blocked.contains(row);
-            let version = member.version.as_ref().map(|version| &version.row);
-            let waits = member.rows.iter().any(is_locked)
-                || version.is_some_and(|row| is_locked(row) && !call.versions.contains(row));
-            if waits || !call.fits(waiting, now) {
-                blocked.extend(member.all_rows());
+            let version = member.version.as_ref().map(|version| version.row);
+            if version.is_some_and(|row| self.queue.is_locked(row)) {
+                parked.push(ticket);
+            } else if version.is_some_and(|row| passed_over.contains(&row)) || !call.fits(waiting, now) {
+                passed_over.extend(version);
             } else {
-                call.add(*number, waiting);
-                self.rows.extend(member.all_rows());
+                call.add(ticket, waiting);
             }
+        }
+        for ticket in parked {
+            self.queue.check(ticket);
         }
         if !call.tickets.is_empty() {
             self.in_flight += 1;
@@ -397,7 +395,7 @@ impl RegionCalls {
         }
         let tickets = call.tickets.into_iter();
         tickets
-            .filter_map(|number| self.waiting.remove_entry(&number))
+            .filter_map(|ticket| Some((ticket, self.queue.take(ticket)?)))
             .collect()
     }
 }
@@ -409,8 +407,6 @@ struct SharedCall {
     like: Option<Like>,
     mutations: usize,
     bytes: usize,
-    /// The rows of versions that are changed.
-    versions: RowSet,
 }
 
 /// What the members of a call have in common.
@@ -463,8 +459,6 @@ impl SharedCall {
         self.tickets.push(number);
         self.mutations += member.mutations;
         self.bytes += member.request.len();
-        self.versions
-            .extend(member.version.iter().map(|version| version.row));
     }
 }
 
@@ -480,28 +474,21 @@ impl Ticket {
     fn leave(&self) -> Option<Box<Waiting>> {
         let mut regions = self.group.regions();
         let calls = regions.of.get_mut(&self.region)?;
-        let waiting = calls.waiting.remove(&self.number);
+        let waiting = calls.queue.remove(self.number);
         regions.remove_if_idle(&self.region);
         waiting
     }
 
-    /// Begins a call of its own although all lanes are taken, unless it has rows of calls in flight
-    /// or of transactions that wait before it.
+    /// Begins a call of its own although all lanes are taken, unless it waits for rows or a version of
+    /// calls in flight or of transactions before it.
     fn enter_late<S: SendRequest>(&self, sender: &S) -> Option<BoxFuture<'static, Result<bool>>> {
         let mut regions = self.group.regions();
         let calls = regions.of.get_mut(&self.region)?;
-        let member = &calls.waiting.get(&self.number)?.member;
-        if !calls.are_free(member.all_rows()) {
+        calls.queue.check(self.number);
+        if !calls.queue.is_ready(self.number) {
             return None;
         }
-        let earlier = calls.waiting.range(..self.number);
-        let earlier: RowSet = earlier
-            .flat_map(|(_, waiting)| waiting.member.all_rows())
-            .collect();
-        if member.all_rows().any(|row| earlier.contains(&row)) {
-            return None;
-        }
-        let Waiting { member, .. } = *calls.waiting.remove(&self.number)?;
+        let Waiting { member, .. } = *calls.queue.take(self.number)?;
         Some(self.group.begin_alone(&self.region, calls, member, sender))
     }
 }
@@ -517,7 +504,7 @@ impl Drop for Ticket {
 
 impl Regions {
     fn remove_if_idle(&mut self, region: &Bytes) {
-        let is_idle = |calls: &RegionCalls| calls.in_flight == 0 && calls.waiting.is_empty();
+        let is_idle = |calls: &RegionCalls| calls.in_flight == 0 && calls.queue.is_empty();
         if self.of.get(region).is_some_and(is_idle) {
             self.of.remove(region);
         }
@@ -540,7 +527,7 @@ impl<S: SendRequest> Lane<S> {
             // The caller of one whose receiver is closed waits no longer.
             if !waiting.answer.is_closed() {
                 waiting.alone = true;
-                calls.waiting.insert(number, waiting);
+                calls.queue.insert(number, waiting);
             }
         }
     }
@@ -553,9 +540,7 @@ impl<S: SendRequest> Drop for Lane<S> {
             if let Some(calls) = regions.of.get_mut(&self.region) {
                 calls.in_flight -= 1;
                 calls.is_shared &= calls.in_flight > 0;
-                for row in &self.rows {
-                    calls.rows.remove(row);
-                }
+                calls.queue.unlock(&self.rows);
             }
             regions.remove_if_idle(&self.region);
         }
