@@ -17,7 +17,7 @@ const SERVERS: [(&str, &str); 3] = [("none", "TLSv1.2"), ("need", "TLSv1.2"), ("
 /// Returns the path of a store. The certificate authority of `trust` has issued the certificate of
 /// `keytool`; `stranger` has none.
 pub(crate) fn store(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/client/src/tls/fixtures");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/security/src/tls/fixtures");
     folder.join(name).display().to_string()
 }
 

@@ -19,7 +19,7 @@ use super::{
 
 /// Stores whose certificate authority no cluster trusts.
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("REPOSITORY")).join("crates/client/src/tls/fixtures")
+    Path::new(env!("REPOSITORY")).join("crates/security/src/tls/fixtures")
 }
 
 /// Asserts that a client with these settings fails at once, and not at its deadline.

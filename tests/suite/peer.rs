@@ -412,7 +412,7 @@ async fn server_that_speaks_no_tls_is_named(
     #[values(b"\0\0\0\x01\0\0\0\0\0\0\0\0", b"\0\0\0\0\xff\xff\xff\xa8")] answer: &'static [u8],
 ) {
     let port = plaintext_only(answer).await;
-    let trust = Path::new(env!("REPOSITORY")).join("crates/client/src/tls/fixtures/trust.p12");
+    let trust = Path::new(env!("REPOSITORY")).join("crates/security/src/tls/fixtures/trust.p12");
     let config = Config::from_uri(&format!("hbase+rpc://127.0.0.1:{port}")).unwrap();
     let config = config.with_tls(Some(TlsOptions::new(trust, "changeit")));
     let connect = Connection::builder(config.with_operation_timeout(DEADLINE)).connect();

@@ -6,6 +6,8 @@ use bytes::{Bytes, BytesMut};
 #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
 pub use hbase_gssapi::fuzzing::{keytab, status as gssapi_status};
 #[cfg(feature = "fuzzing")]
+pub use hbase_security::fuzzing::*;
+#[cfg(feature = "fuzzing")]
 pub use hbase_zookeeper::fuzzing::zookeeper_frame;
 use prost::Message;
 
@@ -234,14 +236,6 @@ pub fn connection_uri(data: &[u8]) {
     }
 }
 
-/// A key store or trust store, with a password and without one, which leaves it unchecked.
-#[cfg(feature = "tls")]
-pub fn key_store(data: &[u8]) {
-    for password in ["changeit", ""] {
-        crate::tls::read_all(data, password);
-    }
-}
-
 /// Bytes in a user's notation.
 pub fn bytes_binary(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
@@ -284,6 +278,15 @@ mod tests {
 
     type Target = fn(&[u8]);
 
+    #[cfg(feature = "fuzzing")]
+    const OF_SECURITY: &[(&str, Target)] = hbase_security::fuzzing::TARGETS;
+    #[cfg(not(feature = "fuzzing"))]
+    const OF_SECURITY: &[(&str, Target)] = &[];
+
+    fn targets() -> impl Iterator<Item = &'static (&'static str, Target)> {
+        TARGETS.iter().chain(OF_SECURITY)
+    }
+
     const TARGETS: &[(&str, Target)] = &[
         ("response_stream", response_stream),
         #[cfg(feature = "kerberos")]
@@ -302,8 +305,6 @@ mod tests {
         ("mutate_rows_response", mutate_rows_response),
         ("hbase_site", hbase_site),
         ("connection_uri", connection_uri),
-        #[cfg(feature = "tls")]
-        ("key_store", key_store),
         ("bytes_binary", bytes_binary),
         #[cfg(feature = "kerberos")]
         ("digest_challenge", digest_challenge),
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn the_corpus_is_read_or_refused_without_a_panic() {
         let fuzz = Path::new(env!("REPOSITORY")).join("fuzz");
-        for (name, target) in TARGETS {
+        for (name, target) in targets() {
             assert!(
                 fuzz.join("fuzz_targets")
                     .join(name)
@@ -340,7 +341,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(data in vec(any::<u8>(), 0..500)) {
-            for (_, target) in TARGETS {
+            for (_, target) in targets() {
                 target(&data);
             }
         }

@@ -59,8 +59,6 @@ pub mod low_level;
 mod model;
 mod observe;
 mod rpc;
-#[cfg(feature = "tls")]
-mod tls;
 mod wire;
 
 #[cfg(feature = "kerberos")]
@@ -75,13 +73,12 @@ pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MappedAddress,
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource, TokenFile};
-#[cfg(feature = "tls")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-pub use config::{TlsOptions, TlsVersion};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{
     Effect, Error, ErrorKind, Failure, FailureKind, Printable, RemoteException, Result, WrapsClient,
 };
+#[doc(inline)]
+pub use hbase_security::{TlsOptions, TlsVersion};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,

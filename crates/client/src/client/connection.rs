@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use hbase_security::checks_names;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -10,11 +11,9 @@ use super::{
     recent_deletes::RecentDeletes,
     server_clocks::ServerClocks,
 };
-#[cfg(feature = "tls")]
-use crate::config::{ClusterAddress, TlsOptions};
 use crate::{
     cluster::Cluster,
-    config::Config,
+    config::{ClusterAddress, Config},
     environment::{Environment, SystemEnvironment},
     error::Result,
     model::{RegionInfo, TableName},
@@ -207,7 +206,6 @@ impl ConnectionBuilder {
     pub async fn connect(self) -> Result<Connection> {
         #[cfg(feature = "kerberos")]
         self.config.check_security()?;
-        #[cfg(feature = "tls")]
         if takes_names_from_plain_zookeeper(&self.config) {
             tracing::warn!(
                 "TLS: the names of servers come from a ZooKeeper without TLS (Config::with_zookeeper_tls)"
@@ -235,19 +233,16 @@ impl fmt::Debug for Connection {
 
 /// Returns whether certificates of servers are compared with names that the network can alter,
 /// because ZooKeeper reports them without TLS.
-#[cfg(feature = "tls")]
 fn takes_names_from_plain_zookeeper(config: &Config) -> bool {
-    #[cfg(feature = "zookeeper")]
-    let is_plain = config.zookeeper_tls().is_none();
-    #[cfg(not(feature = "zookeeper"))]
-    let is_plain = true;
-    is_plain
+    config.zookeeper_tls().is_none()
         && matches!(config.address(), ClusterAddress::ZooKeeper { .. })
-        && config.tls().is_some_and(TlsOptions::verifies_hostname)
+        && config.tls().is_some_and(checks_names)
 }
 
-#[cfg(all(test, feature = "tls", feature = "zookeeper"))]
+#[cfg(all(test, feature = "zookeeper"))]
 mod tests {
+    use hbase_security::TlsOptions;
+
     use super::*;
 
     #[test]

@@ -16,15 +16,10 @@ mod properties;
 #[cfg(feature = "kerberos")]
 mod security;
 mod times;
-#[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "tls")]
-mod tls_keys;
 #[cfg(feature = "kerberos")]
 mod token_file;
 mod user;
-#[cfg(feature = "tls")]
-mod with_tls;
 
 use std::{env, path::Path, time::Duration};
 
@@ -32,6 +27,7 @@ use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
 use bytes::Bytes;
 pub use connection_uri::ConnectionUri;
+use hbase_security::TlsOptions;
 pub use mapped_address::MappedAddress;
 pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
@@ -39,14 +35,6 @@ pub use properties::site_properties;
 pub use security::{Kerberos, Protection, TicketSource};
 use times::LONGEST;
 pub use times::bounded;
-#[cfg(all(feature = "tls", test))]
-pub(crate) use tls::CIPHER_SUITES;
-#[cfg(feature = "tls")]
-pub(crate) use tls::TlsStore;
-#[cfg(feature = "tls")]
-pub use tls::{TlsOptions, TlsVersion};
-#[cfg(feature = "tls")]
-pub(crate) use tls_keys::TlsKeys;
 #[cfg(feature = "kerberos")]
 pub use token_file::TokenFile;
 pub use user::login_name;
@@ -151,9 +139,7 @@ pub struct Config {
     connection_attributes: Vec<(String, Bytes)>,
     connections_per_server: u8,
     idle_timeout: Duration,
-    #[cfg(feature = "tls")]
     tls: Option<TlsOptions>,
-    #[cfg(all(feature = "tls", feature = "zookeeper"))]
     zookeeper_tls: Option<TlsOptions>,
     #[cfg(feature = "kerberos")]
     security: security::Security,
@@ -192,9 +178,7 @@ impl Config {
             connection_attributes: Vec::new(),
             connections_per_server: 1,
             idle_timeout: Duration::from_secs(120),
-            #[cfg(feature = "tls")]
             tls: None,
-            #[cfg(all(feature = "tls", feature = "zookeeper"))]
             zookeeper_tls: None,
             #[cfg(feature = "kerberos")]
             security: security::Security::default(),

@@ -1,209 +1,53 @@
-//! The settings of TLS.
+//! The settings of TLS in a configuration.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use hbase_security::TlsOptions;
 
-use super::times::bounded;
+use super::Config;
 
-/// TLS to the servers: which servers are trusted, what this client presents, and its limits.
-///
-/// A store is a file of certificates or keys: PEM, JKS or PKCS12, which its first bytes determine.
-/// The files are read when the first server is dialled. They are read again when they change, and
-/// later connections use the new contents; a file that can't be read leaves the former contents in
-/// use. The trust store of the system is not used.
-///
-/// The certificate of a server must name the host by which the cluster knows the server as a subject
-/// alternative name. An address in it counts only if the cluster knows the server by this address.
-///
-/// The cluster's names come from ZooKeeper and `hbase:meta`. An attacker who can alter the answers of
-/// ZooKeeper on the network leads the client to any server that has a trusted certificate. Use TLS to
-/// ZooKeeper too ([`Config::with_zookeeper_tls`](crate::Config::with_zookeeper_tls)), or
-/// `hbase+rpc://`. Connecting without both logs a warning.
-///
-/// # Example
-///
-/// ```
-/// use hbase_client::{Config, TlsOptions};
-///
-/// let tls = TlsOptions::new("/etc/hbase/trust.jks", "changeit")
-///     .key_store("/etc/hbase/client.p12", "secret");
-/// let config = Config::from_uri("hbase+rpc://m1").unwrap().with_tls(Some(tls));
-/// assert!(!format!("{config:?}").contains("secret"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsOptions {
-    trust_store: Option<TlsStore>,
-    key_store: Option<TlsStore>,
-    verify_hostname: bool,
-    handshake_timeout: Duration,
-    versions: Vec<TlsVersion>,
-    cipher_suites: Option<Vec<String>>,
-    reload: bool,
-}
-
-/// The supported cipher suites, by their names in Java.
-pub(crate) const CIPHER_SUITES: [&str; 9] = [
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TlsVersion {
-    /// TLS 1.2, the only one of an HBase server by default.
-    V1_2,
-    /// TLS 1.3.
-    V1_3,
-}
-
-/// The file of a key store or trust store.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct TlsStore {
-    path: PathBuf,
-    password: String,
-}
-
-impl TlsStore {
-    pub(crate) fn new(path: PathBuf, password: String) -> Self {
-        Self { path, password }
+impl Config {
+    /// Returns the settings of TLS to the servers, or `None` without TLS.
+    #[must_use]
+    pub fn tls(&self) -> Option<&TlsOptions> {
+        self.tls.as_ref()
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the password. Empty if the file has none.
-    pub(crate) fn password(&self) -> &str {
-        &self.password
-    }
-}
-
-impl fmt::Debug for TlsStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsStore")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
-
-impl TlsOptions {
-    /// Creates the settings for servers whose certificates an authority of this trust store has
-    /// issued, or that present a certificate of the store. The password is empty if the file has none.
+    /// Sets TLS to masters and region servers. The default is `None`, without TLS. Connections to
+    /// ZooKeeper have settings of their own (`with_zookeeper_tls`).
     ///
-    /// A certificate is that of an authority if it has basic constraints with `cA`, and a key usage, if
-    /// any, with `keyCertSign`; or if it is of version 1 or 2.
-    pub fn new(trust_store: impl Into<PathBuf>, password: impl Into<String>) -> Self {
-        Self {
-            trust_store: Some(TlsStore::new(trust_store.into(), password.into())),
-            ..Self::without_stores()
-        }
-    }
-
-    pub(super) fn without_stores() -> Self {
-        Self {
-            trust_store: None,
-            key_store: None,
-            verify_hostname: true,
-            handshake_timeout: Duration::from_secs(5),
-            versions: vec![TlsVersion::V1_2, TlsVersion::V1_3],
-            cipher_suites: None,
-            reload: true,
-        }
-    }
-
-    pub(super) fn with_stores(mut self, trust: Option<TlsStore>, key: Option<TlsStore>) -> Self {
-        (self.trust_store, self.key_store) = (trust, key);
-        self
-    }
-
-    /// Sets the key store, whose first key and its certificates this client presents to servers
-    /// that ask for them (mutual TLS). The key must have the password of the store.
-    #[must_use]
-    pub fn key_store(mut self, path: impl Into<PathBuf>, password: impl Into<String>) -> Self {
-        self.key_store = Some(TlsStore::new(path.into(), password.into()));
-        self
-    }
-
-    /// Sets whether the certificate of a server must name the server. The default is true. Without
-    /// it, each server with a trusted certificate can pretend to be any other.
-    #[must_use]
-    pub fn verify_hostname(mut self, verify: bool) -> Self {
-        self.verify_hostname = verify;
-        self
-    }
-
-    /// Sets the timeout of a handshake, which is part of the
-    /// [connect timeout](crate::Config::with_connect_timeout). The default is 5 s.
-    #[must_use]
-    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.handshake_timeout = bounded(timeout);
-        self
-    }
-
-    /// Sets the versions that may be used. The default is all.
-    #[must_use]
-    pub fn versions(mut self, versions: impl IntoIterator<Item = TlsVersion>) -> Self {
-        self.versions = versions.into_iter().collect();
-        self
-    }
-
-    /// Sets the cipher suites that may be used, by their names in Java, the preferred one first.
-    /// Names of other suites than the supported ones are ignored, and one of these must be among
-    /// them:
+    /// Calls fail with [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) if a server
+    /// does not prove its identity or refuses that of this client, and with
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the stores can't be used or this build lacks
+    /// the feature `tls`.
     ///
-    /// - TLS 1.3: `TLS_AES_256_GCM_SHA384`, `TLS_AES_128_GCM_SHA256`,
-    ///   `TLS_CHACHA20_POLY1305_SHA256`.
-    /// - TLS 1.2: `TLS_ECDHE_ECDSA_WITH_` or `TLS_ECDHE_RSA_WITH_`, followed by
-    ///   `AES_256_GCM_SHA384`, `AES_128_GCM_SHA256` or `CHACHA20_POLY1305_SHA256`.
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::{Config, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new("/etc/hbase/trust.jks", "changeit")
+    ///     .key_store("/etc/hbase/client.p12", "secret");
+    /// let config = Config::from_uri("hbase+rpc://m1").unwrap().with_tls(Some(tls));
+    /// assert!(!format!("{config:?}").contains("secret"));
+    /// ```
     #[must_use]
-    pub fn cipher_suites(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.cipher_suites = Some(names.into_iter().map(Into::into).collect());
+    pub fn with_tls(mut self, tls: Option<TlsOptions>) -> Self {
+        self.tls = tls;
         self
     }
 
-    /// Sets whether the stores are read again when their files change. The default is true.
+    /// Returns the settings of TLS to the ZooKeeper quorum, or `None` without TLS.
     #[must_use]
-    pub fn reload(mut self, reload: bool) -> Self {
-        self.reload = reload;
+    pub fn zookeeper_tls(&self) -> Option<&TlsOptions> {
+        self.zookeeper_tls.as_ref()
+    }
+
+    /// Sets TLS to the servers of the ZooKeeper quorum, whose ports in the address must be those for
+    /// TLS (`secureClientPort`). The default is `None`, without TLS.
+    ///
+    /// Calls fail as with [`with_tls`](Self::with_tls).
+    #[must_use]
+    pub fn with_zookeeper_tls(mut self, tls: Option<TlsOptions>) -> Self {
+        self.zookeeper_tls = tls;
         self
-    }
-
-    pub(crate) fn used_trust_store(&self) -> Option<&TlsStore> {
-        self.trust_store.as_ref()
-    }
-
-    pub(crate) fn used_key_store(&self) -> Option<&TlsStore> {
-        self.key_store.as_ref()
-    }
-
-    pub(crate) fn verifies_hostname(&self) -> bool {
-        self.verify_hostname
-    }
-
-    pub(crate) fn handshake_limit(&self) -> Duration {
-        self.handshake_timeout
-    }
-
-    pub(crate) fn used_versions(&self) -> &[TlsVersion] {
-        &self.versions
-    }
-
-    pub(crate) fn used_cipher_suites(&self) -> Option<&[String]> {
-        self.cipher_suites.as_deref()
-    }
-
-    pub(crate) fn reloads(&self) -> bool {
-        self.reload
     }
 }

@@ -18,7 +18,6 @@ const EMPTY: [u8; 4] = [0; 4];
 /// The beginning of the refusal of a token.
 const REFUSAL: [u8; 4] = [0, 0, 0, 1];
 /// The beginning of the answer of a server without security.
-#[cfg(feature = "tls")]
 const NO_SECURITY: [u8; 4] = [0; 4];
 
 /// Returns whether the server refuses an empty token. HBase 3.0 silently closes a connection with
@@ -32,7 +31,6 @@ pub(super) async fn is_required(
 
 /// Returns whether the server answers an empty token on a stream without TLS. HBase 3.0 without TLS
 /// silently closes a connection that begins with TLS.
-#[cfg(feature = "tls")]
 pub(super) async fn is_answered(
     dialled: impl Future<Output = io::Result<Box<dyn Io>>> + Send,
     deadline: Instant,

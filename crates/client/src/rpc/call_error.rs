@@ -2,11 +2,14 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::remote_exception::{Classification, Recovery};
+use hbase_security::TlsFailure;
+
 #[cfg(feature = "kerberos")]
 use super::sasl::AuthenticationError;
-#[cfg(feature = "tls")]
-use crate::tls::TlsFailure;
+use super::{
+    remote_exception::{Classification, Recovery},
+    security::kind_of,
+};
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
     wire::{
@@ -23,8 +26,7 @@ pub(crate) enum CallError {
     #[error("can't connect")]
     Dial(#[source] Arc<io::Error>),
     /// TLS to the server failed in a way that another attempt does not fix.
-    #[cfg(feature = "tls")]
-    #[error("{}", .0.what)]
+    #[error("{0}")]
     Tls(Arc<TlsFailure>),
     /// No server accepted the connection in time.
     #[error("no connection within {:?}", rounded(*.0))]
@@ -144,7 +146,6 @@ impl CallError {
     /// refusal of the server.
     #[cfg(feature = "kerberos")]
     pub(super) fn of_socket(error: io::Error) -> Self {
-        #[cfg(feature = "tls")]
         if let Some(failure) = TlsFailure::in_error(&error) {
             return Self::Tls(Arc::new(failure.clone()));
         }
@@ -172,7 +173,6 @@ impl CallError {
 
     /// Returns the error of a stream that could not be opened.
     pub(super) fn of_dial(error: io::Error) -> Self {
-        #[cfg(feature = "tls")]
         if let Some(failure) = TlsFailure::in_error(&error) {
             return Self::Tls(Arc::new(failure.clone()));
         }
@@ -215,8 +215,7 @@ impl CallError {
             Self::Dial(_) | Self::DialTimeout(_) => {
                 classification(Recovery::ForgetServer, false, ErrorKind::Unreachable)
             }
-            #[cfg(feature = "tls")]
-            Self::Tls(failure) => classification(Recovery::Fail, false, failure.kind),
+            Self::Tls(failure) => classification(Recovery::Fail, false, kind_of(failure.kind())),
             Self::Timeout { sent, .. } => {
                 classification(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded)
             }
@@ -297,7 +296,6 @@ impl CallError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Dial(_) | Self::DialTimeout(_) => "unreachable",
-            #[cfg(feature = "tls")]
             Self::Tls(_) => "tls",
             Self::Timeout { .. } => "timeout",
             Self::Lost { .. } | Self::NewConnection => "connection_lost",
@@ -353,10 +351,9 @@ impl CallError {
                 };
                 Error::new(kind, what).with_source(cause).at_stage("connecting").with_hint(hint)
             }
-            #[cfg(feature = "tls")]
             Self::Tls(failure) => Error::new(kind, what)
                 .at_stage("connecting with TLS")
-                .with_hint(failure.hint.clone()),
+                .with_hint(failure.hint().to_owned()),
             Self::DialTimeout(_) => Error::new(kind, what)
                 .at_stage("connecting")
                 .with_hint(CHECK_THE_SERVER),

@@ -9,6 +9,7 @@ use std::{io, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::FutureExt;
+use hbase_security::{TlsClient, TlsFailure, TlsKeys};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -22,11 +23,6 @@ use super::{
 use super::{
     connection::Heard,
     sasl::{Authenticator, cluster_id},
-};
-#[cfg(feature = "tls")]
-use crate::{
-    config::TlsKeys,
-    tls::{TlsClient, TlsFailure},
 };
 use crate::{
     config::{Config, MappedAddress},
@@ -49,7 +45,6 @@ pub(super) struct Dialler {
     compression: Option<Compression>,
     /// Whether connections have TLS or SASL of this client.
     seals: bool,
-    #[cfg(feature = "tls")]
     tls: Option<Arc<TlsClient>>,
     #[cfg(feature = "kerberos")]
     authenticator: Option<Authenticator>,
@@ -67,7 +62,6 @@ impl Dialler {
             idle_timeout: config.idle_timeout(),
             compression: config.compression(),
             seals: false,
-            #[cfg(feature = "tls")]
             tls: config
                 .tls()
                 .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::HBASE))),
@@ -80,10 +74,7 @@ impl Dialler {
 
     /// Whether connections have TLS.
     pub(super) fn has_tls(&self) -> bool {
-        #[cfg(feature = "tls")]
-        return self.tls.is_some();
-        #[cfg(not(feature = "tls"))]
-        false
+        self.tls.is_some()
     }
 
     /// Returns the compression of the cells of a service. The messages of all but one have none.
@@ -237,7 +228,6 @@ impl Dialler {
             let cause = Arc::new(FrameError::Tls);
             return Some(CallError::Garbled { sent: false, cause });
         }
-        #[cfg(feature = "tls")]
         if self.has_tls() && authentication_probe::is_answered(self.dialled(target), deadline).await {
             return Some(CallError::Tls(Arc::new(TlsFailure::not_spoken(&TlsKeys::HBASE))));
         }
@@ -270,17 +260,7 @@ impl Dialler {
             Err(_) => Err(CallError::DialTimeout(self.connect_timeout)),
         }
     }
-}
 
-#[cfg(not(feature = "tls"))]
-impl Dialler {
-    async fn secured(&self, stream: Box<dyn Io>, _: &DialTarget) -> io::Result<Box<dyn Io>> {
-        Ok(stream)
-    }
-}
-
-#[cfg(feature = "tls")]
-impl Dialler {
     /// Returns the stream with TLS, if the client has it. The cluster's name of the server counts,
     /// because a connector may dial another one.
     async fn secured(&self, stream: Box<dyn Io>, target: &DialTarget) -> io::Result<Box<dyn Io>> {

@@ -9,6 +9,7 @@
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
 //! | `sasl` | authentication, and the protection of what follows |
+//! | `security` | the kinds of its failures |
 //! | `authentication_probe` | whether a server that hangs up requires authentication, or no TLS |
 //! | `tls_probe` | whether a server that hangs up speaks TLS |
 //! | `call_error` | the failures of one call, and whether it may have been applied |
@@ -28,6 +29,7 @@ mod pool;
 mod remote_exception;
 #[cfg(feature = "kerberos")]
 mod sasl;
+mod security;
 mod tls_probe;
 
 pub(crate) use call_error::{CHECK_THE_SERVER, CallError, rounded};
@@ -41,5 +43,7 @@ pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;
 #[cfg(all(feature = "kerberos", feature = "zookeeper"))]
 pub(crate) use sasl::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
+#[cfg(feature = "zookeeper")]
+pub(crate) use security::kind_of;
 #[cfg(feature = "zookeeper")]
 pub(crate) use tls_probe::answers_in_tls;

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+use hbase_security::TlsFailure;
 use tokio::{
     sync::{Notify, oneshot},
     task::AbortHandle,
@@ -13,8 +14,6 @@ use tokio::{
 use super::{Answer, liveness::Liveness};
 #[cfg(feature = "kerberos")]
 use crate::rpc::sasl::AuthenticationError;
-#[cfg(feature = "tls")]
-use crate::tls::TlsFailure;
 use crate::{
     rpc::call_error::CallError,
     wire::{
@@ -47,7 +46,6 @@ pub(super) enum Ending {
     Garbled(Arc<FrameError>),
     Refused(Arc<RemoteFault>),
     /// The server refused the connection after the TLS handshake, and read no call.
-    #[cfg(feature = "tls")]
     Tls(Arc<TlsFailure>),
     #[cfg(feature = "kerberos")]
     Unauthenticated(Arc<AuthenticationError>),
@@ -141,7 +139,6 @@ impl Shared {
 impl Ending {
     /// Returns the ending of a connection whose socket cannot be read.
     pub(super) fn of_socket(error: io::Error) -> Self {
-        #[cfg(feature = "tls")]
         if let Some(failure) = TlsFailure::in_error(&error) {
             return Self::Tls(Arc::new(failure.clone()));
         }
@@ -157,7 +154,6 @@ impl Ending {
             Self::Lost(cause) => CallError::Lost { sent, cause },
             Self::Garbled(cause) => CallError::Garbled { sent, cause },
             Self::Refused(fault) => CallError::Refused { sent, fault },
-            #[cfg(feature = "tls")]
             Self::Tls(failure) => CallError::Tls(failure),
             #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => CallError::Unauthenticated(error),

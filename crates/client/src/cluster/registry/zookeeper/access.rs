@@ -1,11 +1,10 @@
 //! How the servers of a quorum are reached.
 
-#[cfg(feature = "tls")]
-use std::sync::Arc;
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 #[cfg(feature = "kerberos")]
 use bytes::Bytes;
+use hbase_security::{TlsClient, TlsKeys};
 use hbase_zookeeper::Session;
 #[cfg(feature = "kerberos")]
 use hbase_zookeeper::SessionError;
@@ -16,8 +15,6 @@ use tokio::time::timeout;
 use super::failure::Failure;
 #[cfg(feature = "kerberos")]
 use crate::rpc::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
-#[cfg(feature = "tls")]
-use crate::{config::TlsKeys, tls::TlsClient};
 use crate::{
     config::{Config, HostPort, MappedAddress},
     rpc::{self, Io, RpcClient},
@@ -33,7 +30,6 @@ const MAX_TOKENS: usize = 10;
 #[derive(Debug)]
 pub(in crate::cluster::registry) struct Access {
     address_map: Vec<MappedAddress>,
-    #[cfg(feature = "tls")]
     tls: Option<Arc<TlsClient>>,
     #[cfg(feature = "kerberos")]
     login: Option<QuorumLogin>,
@@ -47,7 +43,6 @@ impl Access {
     pub(in crate::cluster::registry) fn new(config: &Config, rpc: &RpcClient) -> Self {
         Self {
             address_map: config.address_map().to_vec(),
-            #[cfg(feature = "tls")]
             tls: config
                 .zookeeper_tls()
                 .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::ZOOKEEPER))),
@@ -58,10 +53,7 @@ impl Access {
 
     /// Whether connections have TLS.
     pub(super) fn has_tls(&self) -> bool {
-        #[cfg(feature = "tls")]
-        return self.tls.is_some();
-        #[cfg(not(feature = "tls"))]
-        false
+        self.tls.is_some()
     }
 
     /// Opens an anonymous session.
@@ -78,7 +70,6 @@ impl Access {
 
     async fn dial(&self, host: &HostPort) -> Result<Box<dyn Io>, Failure> {
         let stream = self.connect(host).await.map_err(Failure::Dial)?;
-        #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let secured = tls.handshake(stream, &host.host).await;
             return Ok(Box::new(secured.map_err(Failure::Tls)?));

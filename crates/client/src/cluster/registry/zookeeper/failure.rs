@@ -2,16 +2,15 @@
 
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
+use hbase_security::TlsFailure;
 use hbase_zookeeper::{ErrorCode, SessionError};
 
 #[cfg(feature = "kerberos")]
 use crate::rpc::AuthenticationError;
-#[cfg(feature = "tls")]
-use crate::tls::TlsFailure;
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind},
-    rpc::no_connection,
+    rpc::{kind_of, no_connection},
 };
 
 /// Why a server of the quorum gave no answer.
@@ -27,7 +26,6 @@ pub(super) struct NoAnswer {
 pub(super) enum Failure {
     #[error("{}", no_connection(.0))]
     Dial(io::Error),
-    #[cfg(feature = "tls")]
     #[error("offers no TLS that can be used: {0}")]
     Tls(io::Error),
     #[error(transparent)]
@@ -54,12 +52,11 @@ impl Failure {
     /// Returns the error of a failure that the caller can fix. It decides, because the other servers
     /// of a quorum have the same settings.
     fn fixable(&self) -> Option<Error> {
-        #[cfg(feature = "tls")]
         if let Self::Tls(error) | Self::Session(SessionError::Io(error)) = self
             && let Some(failure) = TlsFailure::in_error(error)
         {
-            let error = Error::new(failure.kind, "there is no TLS to the ZooKeeper quorum");
-            return Some(error.with_hint(failure.hint.clone()));
+            let error = Error::new(kind_of(failure.kind()), "there is no TLS to the ZooKeeper quorum");
+            return Some(error.with_hint(failure.hint().to_owned()));
         }
         match self {
             #[cfg(feature = "kerberos")]

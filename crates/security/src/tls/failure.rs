@@ -1,20 +1,11 @@
-//! The failures of TLS that another attempt does not fix, with their causes and what to do.
+//! The causes of failed handshakes, and what to do.
 
 use std::{borrow::Cow, io};
 
 use rustls::{AlertDescription as Alert, CertificateError, Error as RustlsError};
 
 use super::verifier::Refusal;
-use crate::{config::TlsKeys, error::ErrorKind};
-
-/// A failure of TLS that another attempt does not fix. It travels inside an [`io::Error`].
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{what}")]
-pub(crate) struct TlsFailure {
-    pub(crate) kind: ErrorKind,
-    pub(crate) what: Cow<'static, str>,
-    pub(crate) hint: Cow<'static, str>,
-}
+use crate::{error::ErrorKind, tls_failure::TlsFailure, tls_keys::TlsKeys};
 
 /// A connection, as far as the hints of its failures name it.
 #[derive(Debug)]
@@ -26,14 +17,6 @@ pub(super) struct Peer {
 }
 
 impl TlsFailure {
-    fn new(kind: ErrorKind, what: impl Into<Cow<'static, str>>, hint: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            what: what.into(),
-            hint: hint.into(),
-        }
-    }
-
     /// Creates the failure of settings or files that cannot be used.
     pub(super) fn config(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(
@@ -43,31 +26,9 @@ impl TlsFailure {
         )
     }
 
-    /// Creates the failure of a server without TLS.
-    pub(crate) fn not_spoken(keys: &TlsKeys) -> Self {
-        let TlsKeys {
-            enabled,
-            method,
-            enabled_on_servers,
-            ..
-        } = keys;
-        Self::new(
-            ErrorKind::Protocol,
-            "the server does not speak TLS",
-            format!(
-                "enable it on the servers ({enabled_on_servers}), or switch it off here ({enabled}, {method})"
-            ),
-        )
-    }
-
     pub(super) fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = hint.into();
         self
-    }
-
-    /// Returns the failure inside an error of a stream.
-    pub(crate) fn in_error(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
     }
 
     /// Returns the cause of a failed handshake, or of a connection that the server refused after
@@ -206,10 +167,4 @@ fn names(presented: &[String]) -> String {
         inside.trim_end_matches(')').trim_matches('"').to_owned()
     };
     presented.iter().map(bare).collect::<Vec<_>>().join(", ")
-}
-
-impl From<TlsFailure> for io::Error {
-    fn from(failure: TlsFailure) -> Self {
-        Self::new(io::ErrorKind::InvalidData, failure)
-    }
 }

@@ -18,14 +18,14 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::{config::CIPHER_SUITES, error::ErrorKind};
+use crate::{error::ErrorKind, tls_options::CIPHER_SUITES};
 
 const PASSWORD: &str = "changeit";
 const BOTH: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("REPOSITORY"))
-        .join("crates/client/src/tls/fixtures")
+        .join("crates/security/src/tls/fixtures")
         .join(name)
 }
 
@@ -61,12 +61,12 @@ impl Server {
 
     async fn start(self) -> u16 {
         let provider = Arc::new(ring::default_provider());
-        let key = store::key(&TlsStore::new(fixture(self.key), PASSWORD.to_owned()), &provider).unwrap();
+        let key = store::key(&TlsStore::new(fixture(self.key), PASSWORD), &provider).unwrap();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions)
             .unwrap();
         let builder = if self.mutual {
-            let ca = TlsStore::new(fixture("ca.pem"), String::new());
+            let ca = TlsStore::new(fixture("ca.pem"), "");
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(store::trusted(&ca).unwrap());
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);

@@ -21,17 +21,21 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    failure::{Peer, TlsFailure},
+    failure::Peer,
     store,
     stream::TlsStream,
     verifier::{ServerVerifier, Trust},
 };
-use crate::config::{TlsKeys, TlsOptions, TlsStore, TlsVersion};
+use crate::{
+    tls_failure::TlsFailure,
+    tls_keys::TlsKeys,
+    tls_options::{TlsOptions, TlsStore, TlsVersion},
+};
 
 /// TLS to the servers of a cluster or quorum. Its stores are read at the first handshake, and again when
 /// their files change.
 #[derive(Debug)]
-pub(crate) struct TlsClient {
+pub struct TlsClient {
     options: TlsOptions,
     /// The settings that errors name.
     keys: &'static TlsKeys,
@@ -59,7 +63,9 @@ struct Setup {
 type Stamp = Option<(SystemTime, u64)>;
 
 impl TlsClient {
-    pub(crate) fn new(options: TlsOptions, keys: &'static TlsKeys) -> Self {
+    /// Creates a client with these settings. Its errors mention the settings by these names.
+    #[must_use]
+    pub fn new(options: TlsOptions, keys: &'static TlsKeys) -> Self {
         Self {
             options,
             keys,
@@ -73,7 +79,7 @@ impl TlsClient {
     /// # Errors
     ///
     /// Returns an error with a [`TlsFailure`] in it if another attempt does not help.
-    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
+    pub async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Arc<Self>,
         stream: S,
         host: &str,
@@ -89,11 +95,11 @@ impl TlsClient {
         let verifier = ServerVerifier {
             trust: setup.trust,
             provider: Arc::clone(config.crypto_provider()),
-            checks_name: self.options.verifies_hostname(),
+            checks_name: self.options.verify_hostname,
         };
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        let limit = self.options.handshake_limit();
+        let limit = self.options.handshake_timeout;
         let peer = Peer {
             host: host.to_owned(),
             has_key: setup.has_key,
@@ -125,7 +131,7 @@ impl TlsClient {
             }
             Some(loaded) => {
                 let seen = self.stamps();
-                if self.options.reloads() && seen != loaded.seen {
+                if self.options.reload && seen != loaded.seen {
                     match self.load() {
                         Ok(setup) => {
                             tracing::info!("TLS: the stores have changed, and were read again");
@@ -146,30 +152,22 @@ impl TlsClient {
 
     fn stamps(&self) -> [Stamp; 2] {
         let stamp = |store: Option<&TlsStore>| {
-            let metadata = fs::metadata(store?.path()).ok()?;
+            let metadata = fs::metadata(&store?.path).ok()?;
             Some((metadata.modified().ok()?, metadata.len()))
         };
         [
-            stamp(self.options.used_trust_store()),
-            stamp(self.options.used_key_store()),
+            stamp(Some(&self.options.trust_store)),
+            stamp(self.options.key_store.as_ref()),
         ]
     }
 
     fn load(&self) -> Result<Setup, TlsFailure> {
-        let Some(trust_store) = self.options.used_trust_store() else {
-            return Err(TlsFailure::config(
-                "no trust store is set for TLS, and that of the system is not used",
-            )
-            .with_hint(format!(
-                "set {}.location (TlsOptions::new)",
-                self.keys.trust_store
-            )));
-        };
         let provider = Arc::new(self.provider()?);
-        let trust = Arc::new(Trust::new(store::trusted(trust_store)?));
+        let trust = Arc::new(Trust::new(store::trusted(&self.options.trust_store)?));
         let key = self
             .options
-            .used_key_store()
+            .key_store
+            .as_ref()
             .map(|key_store| store::key(key_store, &provider))
             .transpose()?;
         let verifier = ServerVerifier {
@@ -199,7 +197,7 @@ impl TlsClient {
     fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, TlsFailure> {
         let versions: Vec<_> = [(TlsVersion::V1_2, &TLS12), (TlsVersion::V1_3, &TLS13)]
             .into_iter()
-            .filter(|(version, _)| self.options.used_versions().contains(version))
+            .filter(|(version, _)| self.options.versions.contains(version))
             .map(|(_, version)| version)
             .collect();
         match versions.is_empty() {
@@ -212,7 +210,7 @@ impl TlsClient {
 
     fn provider(&self) -> Result<CryptoProvider, TlsFailure> {
         let mut provider = ring::default_provider();
-        let Some(names) = self.options.used_cipher_suites() else {
+        let Some(names) = &self.options.cipher_suites else {
             return Ok(provider);
         };
         // rustls calls the suites of TLS 1.3 TLS13_…, Java TLS_….

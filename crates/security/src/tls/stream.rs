@@ -9,14 +9,15 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client;
 
-use super::failure::{Peer, TlsFailure};
+use super::failure::Peer;
+use crate::tls_failure::TlsFailure;
 
 /// A TLS connection to a server.
 ///
 /// With TLS 1.3 the server checks the client's certificate after the handshake. Its refusal
 /// arrives at the first read, and fails it with a [`TlsFailure`].
 #[derive(Debug)]
-pub(crate) struct TlsStream<S> {
+pub struct TlsStream<S> {
     inner: client::TlsStream<S>,
     peer: Peer,
     /// Whether the server has sent data, so it has accepted the connection.

@@ -11,10 +11,9 @@ use rustls::{
 use super::{
     certificate::Certificate,
     contents::{Contents, KeyEntry, ProtectedKey, StoreError},
-    failure::TlsFailure,
     jks, pbe, pem, pkcs12,
 };
-use crate::config::TlsStore;
+use crate::{tls_failure::TlsFailure, tls_options::TlsStore};
 
 /// The maximum size of a store. Java's own trust store has 0.2 MB.
 const MAX_SIZE: u64 = 4 << 20;
@@ -49,7 +48,7 @@ pub(super) fn trusted(store: &TlsStore) -> Result<Vec<CertificateDer<'static>>, 
         false => Ok(contents.trusted),
         true => Err(TlsFailure::config(format!(
             "{what} {}: it has no trusted certificate",
-            store.path().display()
+            store.path.display()
         ))
         .with_hint(
             "create it with keytool -importcert; Java trusts no certificate of a PKCS12 file that \
@@ -62,7 +61,7 @@ pub(super) fn trusted(store: &TlsStore) -> Result<Vec<CertificateDer<'static>>, 
 pub(super) fn key(store: &TlsStore, provider: &CryptoProvider) -> Result<CertifiedKey, TlsFailure> {
     let what = "key store";
     let broken =
-        |why: &dyn std::fmt::Display| TlsFailure::config(format!("{what} {}: {why}", store.path().display()));
+        |why: &dyn std::fmt::Display| TlsFailure::config(format!("{what} {}: {why}", store.path.display()));
     let contents = read(what, store)?;
     let Some(entry) = contents.keys.into_iter().next() else {
         return Err(broken(&"it has no private key"));
@@ -70,7 +69,7 @@ pub(super) fn key(store: &TlsStore, provider: &CryptoProvider) -> Result<Certifi
     let Some(leaf) = entry.chain.first() else {
         return Err(broken(&"it has no certificate of its key"));
     };
-    let key = decrypted(&entry, store.password()).map_err(|error| broken(&error))?;
+    let key = decrypted(&entry, &store.password).map_err(|error| broken(&error))?;
     let key = completed(key, leaf);
     CertifiedKey::from_der(entry.chain, key, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => broken(&"its first certificate is not that of its key"),
@@ -79,11 +78,11 @@ pub(super) fn key(store: &TlsStore, provider: &CryptoProvider) -> Result<Certifi
 }
 
 fn read(what: &str, store: &TlsStore) -> Result<Contents, TlsFailure> {
-    let path = store.path().display();
+    let path = store.path.display();
     let failed = |why: &dyn std::fmt::Display| TlsFailure::config(format!("{what} {path}: {why}"));
     let mut file = Vec::new();
     // A file that is not a regular file may be endless, or block until a writer opens it.
-    match std::fs::metadata(store.path()) {
+    match std::fs::metadata(&store.path) {
         Ok(metadata) if !metadata.is_file() => return Err(failed(&"it is no plain file")),
         Ok(metadata) if metadata.len() > MAX_SIZE => {
             return Err(failed(&format_args!("it has more than {MAX_SIZE} bytes")));
@@ -91,10 +90,10 @@ fn read(what: &str, store: &TlsStore) -> Result<Contents, TlsFailure> {
         Ok(_) => {}
         Err(error) => return Err(failed(&error)),
     }
-    File::open(store.path())
+    File::open(&store.path)
         .and_then(|opened| opened.take(MAX_SIZE).read_to_end(&mut file))
         .map_err(|error| failed(&error))?;
-    parse(&file, store.password()).map_err(|error| failed(&error))
+    parse(&file, &store.password).map_err(|error| failed(&error))
 }
 
 fn decrypted(entry: &KeyEntry, password: &str) -> Result<PrivateKeyDer<'static>, StoreError> {

@@ -8,7 +8,7 @@
 //! | `verifier` | trust, names and the two repairs for certificates that Java accepts |
 //! | `store` | stores of any format; `jks`, `pkcs12` with `pbe`, `pem`: the formats |
 //! | `certificate`, `der` | the parts of certificates and keys that rustls does not provide |
-//! | `failure` | `TlsFailure`: causes that another attempt does not fix |
+//! | `failure` | the causes of failed handshakes, and what to do |
 
 mod certificate;
 mod client;
@@ -23,7 +23,7 @@ mod store;
 mod stream;
 mod verifier;
 
-pub(crate) use client::TlsClient;
-pub(crate) use failure::TlsFailure;
+pub use client::TlsClient;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use store::read_all;
+pub use stream::TlsStream;

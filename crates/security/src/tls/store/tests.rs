@@ -9,12 +9,12 @@ use crate::tls::der::{Der, INTEGER, SEQUENCE, element};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("REPOSITORY"))
-        .join("crates/client/src/tls/fixtures")
+        .join("crates/security/src/tls/fixtures")
         .join(name)
 }
 
 fn store(name: &str, password: &str) -> TlsStore {
-    TlsStore::new(fixture(name), password.to_owned())
+    TlsStore::new(fixture(name), password)
 }
 
 fn key_of(name: &str, password: &str) -> Result<CertifiedKey, TlsFailure> {
