@@ -3,8 +3,6 @@
 //! API.
 
 use bytes::{Bytes, BytesMut};
-#[cfg(all(feature = "kerberos", feature = "fuzzing"))]
-pub use hbase_gssapi::fuzzing::{keytab, status as gssapi_status};
 #[cfg(feature = "fuzzing")]
 pub use hbase_security::fuzzing::*;
 #[cfg(feature = "fuzzing")]
@@ -24,19 +22,6 @@ use crate::{
         multi::MutationsResponse,
         pb,
         znode::decode_znode,
-    },
-};
-
-#[cfg(feature = "kerberos")]
-use crate::{
-    config::TokenFile,
-    wire::{
-        digest_md5::{
-            answer::{Answer, Login},
-            challenge::{Challenge, Qop},
-            layer::Layer,
-        },
-        token_file::TokenFileFormat,
     },
 };
 
@@ -67,25 +52,6 @@ pub fn response_stream(data: &[u8]) {
             buf.capacity() <= 4 * (stream.len() + LIMIT),
             "allocated by announcement"
         );
-    }
-}
-
-/// The messages of a server that authenticates the client, and then wrapped ones.
-#[cfg(feature = "kerberos")]
-pub fn sasl(data: &[u8]) {
-    use crate::wire::sasl::{Reply, decode_reply, take_wrapped};
-
-    let mut buf = BytesMut::from(data);
-    while let Ok(Some(reply)) = decode_reply(&mut buf) {
-        match reply {
-            Reply::Token(token) => assert!(token.len() <= data.len(), "more was read than there is"),
-            Reply::Error(_) | Reply::UseSimple => {}
-            Reply::Frame => return response_stream(&buf),
-        }
-    }
-    while let Ok(Some(wrapped)) = take_wrapped(&mut buf, LIMIT) {
-        assert!(wrapped.len() <= LIMIT, "more was read than is accepted");
-        let _ = pb::ConnectionHeaderResponse::decode(&wrapped[..]);
     }
 }
 
@@ -128,40 +94,6 @@ pub fn znode(data: &[u8]) {
     let _ = decode_znode::<pb::MetaRegionServer>(data.clone());
     let _ = decode_znode::<pb::Master>(data.clone());
     let _ = decode_znode::<pb::ClusterId>(data);
-}
-
-/// The challenge of a server to a delegation token, and the messages of a layer after it.
-#[cfg(feature = "kerberos")]
-pub fn digest_challenge(data: &[u8]) {
-    let Ok(challenge) = Challenge::decode(data) else {
-        return;
-    };
-    let login = Login {
-        username: "user",
-        password: "password",
-        digest_uri: "null/default",
-    };
-    let cipher = challenge.cipher();
-    let answer = Answer::new(&challenge, login, "nonce", Qop::Privacy, cipher);
-    assert_ne!(answer.is_proven_by(data), Ok(true), "a challenge is no proof");
-    if let Some(mut layer) = Layer::new(&answer.session_key, Qop::Privacy, cipher, challenge.max_buffer) {
-        assert!(layer.max_message() > 0);
-        assert!(layer.unwrap(data.into()).is_err(), "a forged message was read");
-    }
-}
-
-/// A file of tokens. What is valid is written so that it reads to the same tokens.
-#[cfg(feature = "kerberos")]
-pub fn token_file(data: &[u8]) {
-    if let Ok(file) = TokenFile::from_bytes(data) {
-        for format in [TokenFileFormat::Writable, TokenFileFormat::Protobuf] {
-            let again = TokenFile::from_bytes(&file.to_bytes(format));
-            assert!(
-                again.is_ok_and(|again| again == file),
-                "not the same when read again"
-            );
-        }
-    }
 }
 
 /// The exception of a response header, and of one action of a `Multi`.
@@ -289,8 +221,6 @@ mod tests {
 
     const TARGETS: &[(&str, Target)] = &[
         ("response_stream", response_stream),
-        #[cfg(feature = "kerberos")]
-        ("sasl", sasl),
         ("cell_block", cell_block),
         ("compressed_block", compressed_block),
         ("znode", znode),
@@ -306,14 +236,6 @@ mod tests {
         ("hbase_site", hbase_site),
         ("connection_uri", connection_uri),
         ("bytes_binary", bytes_binary),
-        #[cfg(feature = "kerberos")]
-        ("digest_challenge", digest_challenge),
-        #[cfg(feature = "kerberos")]
-        ("token_file", token_file),
-        #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
-        ("gssapi_status", gssapi_status),
-        #[cfg(all(feature = "kerberos", feature = "fuzzing"))]
-        ("keytab", keytab),
     ];
 
     #[test]

@@ -61,24 +61,22 @@ mod observe;
 mod rpc;
 mod wire;
 
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use client::AuthenticatedUser;
 pub use client::{
-    AdminChange, ChangeLog, CheckAndMutateResult, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, ParallelScanner, RegionAnswer, RegionScanMetrics, ResultScanner, RowOperation, ScanMetrics,
-    Table, Writer, WriterOptions,
+    AdminChange, AuthenticatedUser, ChangeLog, CheckAndMutateResult, Connection, ConnectionBuilder,
+    EndpointCall, FailedWrite, IngestEvent, ParallelScanner, RegionAnswer, RegionScanMetrics, ResultScanner,
+    RowOperation, ScanMetrics, Table, Writer, WriterOptions,
 };
-pub use config::{ClusterAddress, Config, ConnectionUri, HostPort, MappedAddress, MetaReplicaMode};
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use config::{Kerberos, Protection, TicketSource, TokenFile};
+pub use config::{
+    ClusterAddress, Config, ConnectionUri, HostPort, MappedAddress, MetaReplicaMode, TokenFile,
+};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{
     Effect, Error, ErrorKind, Failure, FailureKind, Printable, RemoteException, Result, WrapsClient,
 };
 #[doc(inline)]
-pub use hbase_security::{TlsOptions, TlsVersion};
+pub use hbase_security::{
+    DelegationToken, KdcClock, Kerberos, Protection, TicketSource, TlsOptions, TlsVersion, TokenFileFormat,
+};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
@@ -87,11 +85,5 @@ pub use model::{
     ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableRegion, TableState, TimeRange,
     parse_bytes_binary,
 };
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use model::{DelegationToken, KdcClock};
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use wire::compression::Compression;
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use wire::token_file::TokenFileFormat;

@@ -35,3 +35,17 @@ impl TlsClient {
         .into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn handshake_is_refused_by_the_name_of_the_feature() {
+        let options = TlsOptions::new("/t.jks", "");
+        let client = Arc::new(TlsClient::new(options, &TlsKeys::HBASE));
+        let error = client.handshake(tokio::io::empty(), "h").await.unwrap_err();
+        let failure = TlsFailure::in_error(&error).unwrap();
+        assert!(failure.hint().contains("feature tls"), "{failure}");
+    }
+}

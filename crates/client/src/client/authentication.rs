@@ -1,12 +1,12 @@
 //! The user of a connection, and delegation tokens for it.
 
+use hbase_security::{DelegationToken, KdcClock, decode_token};
 use prost::Message;
 
 use super::{Connection, EndpointCall, Table};
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{DelegationToken, KdcClock},
-    wire::{delegation_token::decode_token, pb},
+    wire::pb,
 };
 
 const META: &str = "hbase:meta";

@@ -204,7 +204,6 @@ impl ConnectionBuilder {
     /// - settings require a protection or a user that connections would not have:
     ///   [`InvalidConfig`](crate::ErrorKind::InvalidConfig).
     pub async fn connect(self) -> Result<Connection> {
-        #[cfg(feature = "kerberos")]
         self.config.check_security()?;
         if takes_names_from_plain_zookeeper(&self.config) {
             tracing::warn!(
@@ -215,7 +214,6 @@ impl ConnectionBuilder {
         client_metrics::describe();
         let mut cluster = Cluster::new(self.config, self.connector, self.environment);
         cluster.span_options = self.span_options;
-        #[cfg(feature = "kerberos")]
         cluster.choose_token(deadline).await?;
         cluster.reach(deadline).await?;
         cluster.keep_learning();

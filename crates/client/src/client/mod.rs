@@ -25,7 +25,6 @@
 //! | `authentication` | the user of a connection, and delegation tokens for it |
 //! | `pauses` | pauses between attempts and polls |
 
-#[cfg(feature = "kerberos")]
 mod authentication;
 mod batch;
 mod bulk;
@@ -50,7 +49,6 @@ mod table;
 mod timeline;
 
 pub use crate::cluster::{CallKind, ServerTarget};
-#[cfg(feature = "kerberos")]
 pub use authentication::AuthenticatedUser;
 pub use batch::RowOperation;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};

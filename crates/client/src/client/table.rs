@@ -101,7 +101,6 @@ impl Table {
     }
 
     /// Refuses calls on connections that are not encrypted.
-    #[cfg(feature = "kerberos")]
     pub(super) fn with_privacy(mut self) -> Self {
         Arc::make_mut(&mut self.options).call.requires_privacy = true;
         self

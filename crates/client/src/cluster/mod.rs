@@ -35,12 +35,12 @@ mod registry;
 mod server_call;
 mod staggered;
 mod stale_regions;
-#[cfg(feature = "kerberos")]
 mod token_choice;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hbase_security::KdcClock;
 use prost::Message;
 use tokio::time::Instant;
 
@@ -52,10 +52,7 @@ pub use region_cache::RegionLocation;
 pub use server_call::ServerTarget;
 
 use self::master_address::MasterAddress;
-#[cfg(feature = "kerberos")]
 use self::token_choice::token_of_cluster;
-#[cfg(feature = "kerberos")]
-use crate::model::KdcClock;
 use crate::{
     config::Config,
     environment::Environment,
@@ -188,7 +185,6 @@ impl Cluster {
 
     /// Chooses the delegation token of the cluster, if the client has tokens. To be called before any
     /// other call.
-    #[cfg(feature = "kerberos")]
     pub(crate) async fn choose_token(&self, deadline: Instant) -> Result<()> {
         if self.config.delegation_tokens().is_empty() {
             return Ok(());
@@ -202,7 +198,6 @@ impl Cluster {
 
     /// Compares the wall clock with that of a key distribution centre. Returns `None` if connections
     /// need no ticket.
-    #[cfg(feature = "kerberos")]
     pub(crate) async fn kdc_clock(&self) -> Result<Option<KdcClock>> {
         let compared = self.rpc.kdc_clock(Arc::clone(&self.environment)).await;
         compared.map_err(CallError::into_error)

@@ -1,9 +1,10 @@
 //! The delegation token of the cluster.
 
+use hbase_security::{DelegationToken, latest_token};
+
 use crate::{
     config::Config,
     error::{Error, ErrorKind, Result},
-    model::DelegationToken,
 };
 
 /// Returns the token for a cluster. Returns `None` if the client is to authenticate by Kerberos.
@@ -18,7 +19,7 @@ pub(super) fn token_of_cluster<'a>(
 ) -> Result<Option<&'a DelegationToken>> {
     let tokens = config.delegation_tokens();
     let token = match (cluster_id, tokens) {
-        (Some(id), _) => DelegationToken::latest(tokens, id),
+        (Some(id), _) => latest_token(tokens, id),
         (None, [token]) => Some(token),
         (None, _) => {
             return Err(Error::invalid_config(
@@ -52,8 +53,10 @@ pub(super) fn token_of_cluster<'a>(
 
 #[cfg(test)]
 mod tests {
+    use hbase_security::Kerberos;
+
     use super::*;
-    use crate::{config::Kerberos, wire::delegation_token::tests::token_of};
+    use crate::config::token_of;
 
     fn config(clusters: &[&str]) -> Config {
         let config = Config::from_uri("hbase+rpc://m").unwrap();

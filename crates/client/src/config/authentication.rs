@@ -2,34 +2,50 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    Config, TokenFile,
-    security::{Kerberos, Protection},
-};
-use crate::{
-    error::{Error, Result},
-    model::DelegationToken,
+use hbase_security::{
+    AuthenticationOptions, DelegationToken, HAS_KERBEROS, HAS_TLS, Kerberos, Protection, protection_names,
 };
 
+use super::{Config, TokenFile};
+use crate::error::{Error, ErrorKind, Result};
+
 impl Config {
+    /// Returns all settings of authentication and protection.
+    pub(crate) fn authentication(&self) -> &AuthenticationOptions {
+        &self.authentication
+    }
+
     /// Returns how the client authenticates by Kerberos. `None` means SIMPLE authentication.
     #[must_use]
     pub fn kerberos(&self) -> Option<&Kerberos> {
-        self.security.kerberos.as_ref()
+        self.authentication.kerberos.as_ref()
     }
 
     /// Sets how the client authenticates by Kerberos. The default is `None`, which means SIMPLE
-    /// authentication.
+    /// authentication. Connecting fails in a build without the feature `kerberos`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::{Config, Kerberos, Protection};
+    ///
+    /// let kerberos = Kerberos::new("hbase/_HOST@EXAMPLE.COM")
+    ///     .with_keytab("/etc/security/app.keytab", "app@EXAMPLE.COM");
+    /// let config = Config::from_uri("hbase+rpc://m1.example.com:16000").unwrap()
+    ///     .with_kerberos(Some(kerberos))
+    ///     .with_protection([Protection::Privacy]);
+    /// assert!(config.kerberos().is_some());
+    /// ```
     #[must_use]
     pub fn with_kerberos(mut self, kerberos: Option<Kerberos>) -> Self {
-        self.security.kerberos = kerberos;
+        self.authentication.kerberos = kerberos;
         self
     }
 
     /// Returns the delegation tokens that the client may authenticate with.
     #[must_use]
     pub fn delegation_tokens(&self) -> &[DelegationToken] {
-        &self.security.tokens
+        &self.authentication.tokens
     }
 
     /// Sets the delegation tokens that the client may authenticate with. The default is none.
@@ -43,15 +59,15 @@ impl Config {
     /// the client is connected.
     #[must_use]
     pub fn with_delegation_tokens(mut self, tokens: impl IntoIterator<Item = DelegationToken>) -> Self {
-        self.security.tokens = tokens.into_iter().collect();
-        self.security.token_file = None;
+        self.authentication.tokens = tokens.into_iter().collect();
+        self.authentication.token_file = None;
         self
     }
 
     /// Returns the file that the client reads its delegation tokens from.
     #[must_use]
     pub fn token_file(&self) -> Option<&Path> {
-        self.security.token_file.as_deref()
+        self.authentication.token_file.as_deref()
     }
 
     /// Sets the delegation tokens of a file. The default is none.
@@ -70,14 +86,14 @@ impl Config {
         let path = path.into();
         let file = TokenFile::read(&path)?;
         let mut config = self.with_delegation_tokens(file.tokens().iter().cloned());
-        config.security.token_file = Some(path);
+        config.authentication.token_file = Some(path);
         Ok(config)
     }
 
     /// Returns whether the client requests delegation tokens over connections that are not encrypted.
     #[must_use]
     pub fn unencrypted_tokens(&self) -> bool {
-        self.security.unencrypted_tokens
+        self.unencrypted_tokens
     }
 
     /// Sets whether [`Connection::delegation_token`](crate::Connection::delegation_token) requests tokens
@@ -88,7 +104,7 @@ impl Config {
     /// Set it where the network itself is protected, for example by a tunnel.
     #[must_use]
     pub fn with_unencrypted_tokens(mut self, unencrypted_tokens: bool) -> Self {
-        self.security.unencrypted_tokens = unencrypted_tokens;
+        self.unencrypted_tokens = unencrypted_tokens;
         self
     }
 
@@ -96,7 +112,7 @@ impl Config {
     /// offers is used.
     #[must_use]
     pub fn protection(&self) -> &[Protection] {
-        &self.security.protection
+        &self.authentication.protection
     }
 
     /// Sets the protections of messages that the client accepts, in order of preference. The first
@@ -105,9 +121,9 @@ impl Config {
     /// authentication.
     #[must_use]
     pub fn with_protection(mut self, protection: impl IntoIterator<Item = Protection>) -> Self {
-        self.security.protection = protection.into_iter().collect();
-        if self.security.protection.is_empty() {
-            self.security.protection.push(Protection::Authentication);
+        self.authentication.protection = protection.into_iter().collect();
+        if self.authentication.protection.is_empty() {
+            self.authentication.protection.push(Protection::Authentication);
         }
         self
     }
@@ -115,7 +131,7 @@ impl Config {
     /// Returns whether the client accepts a server without security although it is to authenticate.
     #[must_use]
     pub fn fallback_to_simple(&self) -> bool {
-        self.security.fallback_to_simple
+        self.authentication.fallback_to_simple
     }
 
     /// Sets whether the client accepts a server without security although it is to authenticate. The
@@ -124,14 +140,14 @@ impl Config {
     /// [effective user](Self::with_effective_user) never accepts it.
     #[must_use]
     pub fn with_fallback_to_simple(mut self, fallback: bool) -> Self {
-        self.security.fallback_to_simple = fallback;
+        self.authentication.fallback_to_simple = fallback;
         self
     }
 
     /// Returns whether messages under [`Protection::Privacy`] are encrypted by AES with keys of HBase.
     #[must_use]
     pub fn aes(&self) -> bool {
-        self.security.aes
+        self.authentication.aes
     }
 
     /// Sets whether messages under [`Protection::Privacy`] are encrypted by AES with keys of HBase,
@@ -145,14 +161,14 @@ impl Config {
     /// With Kerberos it gains nothing, because tickets of today use AES themselves.
     #[must_use]
     pub fn with_aes(mut self, aes: bool) -> Self {
-        self.security.aes = aes;
+        self.authentication.aes = aes;
         self
     }
 
     /// Returns the user as whom the client acts.
     #[must_use]
     pub fn effective_user(&self) -> Option<&str> {
-        self.security.effective_user.as_deref()
+        self.authentication.effective_user.as_deref()
     }
 
     /// Sets a user as whom the client acts, although it authenticates as another one
@@ -167,7 +183,7 @@ impl Config {
     /// The short name of the authenticated user counts as another user, so leave it out.
     #[must_use]
     pub fn with_effective_user(mut self, user: Option<String>) -> Self {
-        self.security.effective_user = user;
+        self.authentication.effective_user = user;
         self
     }
 
@@ -176,10 +192,26 @@ impl Config {
     /// # Errors
     ///
     /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if messages that are to be protected
-    /// would be sent as they are, or if the servers would not learn the effective user.
+    /// would be sent as they are, or if the servers would not learn the effective user, and
+    /// [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired) if this build lacks the
+    /// feature for what is set.
     pub(crate) fn check_security(&self) -> Result<()> {
-        let security = &self.security;
-        if security.kerberos.is_none() && security.tokens.is_empty() {
+        let security = &self.authentication;
+        if !HAS_KERBEROS && !security.is_simple() {
+            return Err(Error::new(
+                ErrorKind::AuthenticationRequired,
+                "Kerberos or a delegation token is set; this build has SIMPLE authentication only",
+            )
+            .with_hint("build it with the feature kerberos"));
+        }
+        if !HAS_TLS && (self.tls.is_some() || self.zookeeper_tls.is_some()) {
+            return Err(Error::new(
+                ErrorKind::AuthenticationRequired,
+                "TLS is set; this build has no TLS",
+            )
+            .with_hint("build it with the feature tls"));
+        }
+        if security.is_simple() {
             if let Some(user) = &security.effective_user {
                 return Err(Error::invalid_config(format!(
                     "a client with SIMPLE authentication cannot act as {user}: servers see the user {}",
@@ -203,7 +235,7 @@ impl Config {
             return Err(Error::invalid_config(format!(
                 "hbase.rpc.crypto.encryption.aes.enabled is true, and hbase.rpc.protection is {}: AES encrypts under \
                  privacy only",
-                Protection::names(&security.protection)
+                protection_names(&security.protection)
             ))
             .with_hint(
                 "set hbase.rpc.protection to privacy alone, or hbase.rpc.crypto.encryption.aes.enabled to false",
@@ -215,7 +247,25 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use hbase_security::TlsOptions;
+
     use super::*;
+
+    #[test]
+    fn settings_without_their_feature_are_refused() {
+        let config = || Config::from_uri("hbase+rpc://m").unwrap();
+        let kerberos = config().with_kerberos(Some(Kerberos::new("hbase/_HOST@R")));
+        let tls = config().with_tls(Some(TlsOptions::new("/t.jks", "")));
+        for (config, is_built) in [(kerberos, HAS_KERBEROS), (tls, HAS_TLS)] {
+            let refused = config.check_security().map_err(|error| error.kind());
+            let expected = if is_built {
+                Ok(())
+            } else {
+                Err(ErrorKind::AuthenticationRequired)
+            };
+            assert_eq!(refused, expected);
+        }
+    }
 
     #[test]
     fn no_protection_means_authentication_alone() {
@@ -225,10 +275,11 @@ mod tests {
 
     fn refusal(config: &Config) -> String {
         let error = config.check_security().unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::InvalidConfig);
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         error.to_string()
     }
 
+    #[cfg(feature = "kerberos")]
     #[test]
     fn aes_is_refused_unless_privacy_is_required() {
         use Protection::{Authentication, Integrity, Privacy};
@@ -267,10 +318,10 @@ mod tests {
             let text = refusal(&protected);
             assert!(text.contains("SIMPLE"), "{text}");
         }
-        let token = crate::wire::delegation_token::tests::token_of("a");
+        let token = crate::config::token_of("a");
         let by_token = config
             .with_delegation_tokens([token])
             .with_protection([Protection::Privacy]);
-        by_token.check_security().unwrap();
+        assert_eq!(by_token.check_security().is_ok(), HAS_KERBEROS);
     }
 }

@@ -1,6 +1,5 @@
 //! The properties of `hbase-site.xml` that this client reads.
 
-#[cfg(feature = "kerberos")]
 mod kerberos;
 mod tls;
 
@@ -12,6 +11,8 @@ use std::{
     str::FromStr,
     time::Duration,
 };
+
+use hbase_security::HAS_KERBEROS;
 
 use super::{
     ClusterAddress, Config, ConnectionUri, MetaReplicaMode,
@@ -187,7 +188,6 @@ fn config(properties: Properties, uri: Option<&ConnectionUri>) -> Result<Config>
     if let Some(millis) = site.number("hbase.ipc.client.connection.minIdleTimeBeforeClose")? {
         config = config.with_idle_timeout(Duration::from_millis(millis));
     }
-    #[cfg(feature = "kerberos")]
     site.set_security(&mut config, &mut warnings)?;
     if let Some(user) = env::var_os(PROXY_USER).filter(|user| !user.is_empty()) {
         warnings.push(format!(
@@ -306,7 +306,7 @@ impl Site {
     /// Rejects clusters with security settings that this client does not support.
     fn refuse_security(&self) -> Result<()> {
         match self.text(AUTHENTICATION)? {
-            Some(other) if !other.eq_ignore_ascii_case("simple") && !cfg!(feature = "kerberos") => {
+            Some(other) if !other.eq_ignore_ascii_case("simple") && !HAS_KERBEROS => {
                 return Err(Error::new(
                     ErrorKind::AuthenticationRequired,
                     format!("{AUTHENTICATION} is {other:?}; this build speaks SIMPLE only"),

@@ -4,7 +4,6 @@
 
 mod address;
 mod address_map;
-#[cfg(feature = "kerberos")]
 mod authentication;
 mod backpressure;
 mod connection_uri;
@@ -13,11 +12,8 @@ mod hbase_site;
 mod mapped_address;
 mod meta_replicas;
 mod properties;
-#[cfg(feature = "kerberos")]
-mod security;
 mod times;
 mod tls;
-#[cfg(feature = "kerberos")]
 mod token_file;
 mod user;
 
@@ -27,16 +23,15 @@ use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
 use bytes::Bytes;
 pub use connection_uri::ConnectionUri;
-use hbase_security::TlsOptions;
+use hbase_security::{AuthenticationOptions, TlsOptions};
 pub use mapped_address::MappedAddress;
 pub use meta_replicas::MetaReplicaMode;
 pub use properties::site_properties;
-#[cfg(feature = "kerberos")]
-pub use security::{Kerberos, Protection, TicketSource};
 use times::LONGEST;
 pub use times::bounded;
-#[cfg(feature = "kerberos")]
 pub use token_file::TokenFile;
+#[cfg(test)]
+pub(crate) use token_file::tests::token_of;
 pub use user::login_name;
 
 use crate::{
@@ -141,8 +136,8 @@ pub struct Config {
     idle_timeout: Duration,
     tls: Option<TlsOptions>,
     zookeeper_tls: Option<TlsOptions>,
-    #[cfg(feature = "kerberos")]
-    security: security::Security,
+    authentication: AuthenticationOptions,
+    unencrypted_tokens: bool,
     warnings: Vec<String>,
 }
 
@@ -180,8 +175,8 @@ impl Config {
             idle_timeout: Duration::from_secs(120),
             tls: None,
             zookeeper_tls: None,
-            #[cfg(feature = "kerberos")]
-            security: security::Security::default(),
+            authentication: AuthenticationOptions::default(),
+            unencrypted_tokens: false,
             warnings: Vec::new(),
         }
     }

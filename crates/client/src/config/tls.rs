@@ -16,8 +16,8 @@ impl Config {
     ///
     /// Calls fail with [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) if a server
     /// does not prove its identity or refuses that of this client, and with
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the stores can't be used or this build lacks
-    /// the feature `tls`.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the stores can't be used. Connecting fails
+    /// in a build without the feature `tls`.
     ///
     /// # Example
     ///

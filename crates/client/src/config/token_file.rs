@@ -2,26 +2,20 @@
 
 use std::{
     env,
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    fs::{self, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::DelegationToken,
-    wire::{
-        delegation_token::{KIND, decode_token},
-        token_file::{StoredToken, TokenFileFormat, decode_token_file, encode_token_file},
-    },
+use hbase_security::{
+    DelegationToken, TokenFileError, TokenFileFormat, decode_token_file, encode_token_file, read_token_file,
 };
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// The environment variable that names the file of tokens.
 const LOCATION: &str = "HADOOP_TOKEN_FILE_LOCATION";
-/// The maximum size of a file.
-const MAX_FILE: u64 = 16 << 20;
 
 /// The delegation tokens of HBase in a file of Hadoop's tokens, which YARN, Spark and Oozie give to
 /// their tasks.
@@ -56,16 +50,10 @@ impl TokenFile {
     /// of tokens, or has an invalid token of HBase. Tokens of other services are skipped.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let failed = |error: Error| error.at_operation(format!("token file {}", path.display()));
-        let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-        read.map_err(|error| failed(Error::invalid_config("cannot be read").with_source(error)))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(failed(Error::invalid_config(format!(
-                "has more than {MAX_FILE} bytes"
-            ))));
+        match read_token_file(path) {
+            Ok(tokens) => Ok(Self { tokens }),
+            Err(error) => Err(unusable(error).at_operation(format!("token file {}", path.display()))),
         }
-        Self::from_bytes(&bytes).map_err(failed)
     }
 
     /// Reads the file that the environment variable `HADOOP_TOKEN_FILE_LOCATION` names. Returns `None`
@@ -95,23 +83,7 @@ impl TokenFile {
     ///
     /// Returns an error as [`read`](Self::read) does.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let stored = decode_token_file(Bytes::copy_from_slice(bytes))
-            .map_err(|error| Error::invalid_config("is not a file of tokens").with_source(error))?;
-        let mut tokens = Vec::new();
-        for StoredToken {
-            identifier,
-            password,
-            kind,
-            service,
-        } in stored
-        {
-            if kind == KIND {
-                let token = decode_token(identifier, password, &service);
-                tokens.push(token.map_err(|error| {
-                    Error::invalid_config("has an invalid token of HBase").with_source(error)
-                })?);
-            }
-        }
+        let tokens = decode_token_file(Bytes::copy_from_slice(bytes)).map_err(unusable)?;
         Ok(Self { tokens })
     }
 
@@ -124,14 +96,7 @@ impl TokenFile {
     /// Returns the contents of a file with these tokens. They contain the passwords.
     #[must_use]
     pub fn to_bytes(&self, format: TokenFileFormat) -> Bytes {
-        let stored = |token: &DelegationToken| StoredToken {
-            identifier: token.identifier.clone(),
-            password: token.password.clone(),
-            kind: KIND.into(),
-            service: token.cluster_id.clone().into(),
-        };
-        let stored: Vec<_> = self.tokens.iter().map(stored).collect();
-        encode_token_file(&stored, format).freeze()
+        encode_token_file(&self.tokens, format)
     }
 
     /// Writes the file, which only its owner can read. An existing file is replaced as a whole.
@@ -146,6 +111,18 @@ impl TokenFile {
                 .with_source(error)
                 .at_operation(format!("token file {}", path.display()))
         })
+    }
+}
+
+/// Returns the error of a file that cannot be used.
+fn unusable(error: TokenFileError) -> Error {
+    match error {
+        TokenFileError::Unreadable(error) => Error::invalid_config("cannot be read").with_source(error),
+        TokenFileError::TooLarge => Error::invalid_config(error.to_string()),
+        TokenFileError::Format(error) => Error::invalid_config("is not a file of tokens").with_source(error),
+        TokenFileError::Token(error) => {
+            Error::invalid_config("has an invalid token of HBase").with_source(error)
+        }
     }
 }
 
@@ -171,9 +148,23 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use hbase_security::decode_token;
+    use prost::Message;
+
     use super::*;
-    use crate::wire::delegation_token::tests::token_of;
+    use crate::wire::pb;
+
+    /// Returns a token of alice.
+    pub(crate) fn token_of(cluster_id: &str) -> DelegationToken {
+        let message = pb::TokenIdentifier {
+            username: "alice@R".into(),
+            ..pb::TokenIdentifier::default()
+        };
+        let message = message.encode_to_vec();
+        let identifier = [&(message.len() as i32).to_be_bytes()[..], &message].concat();
+        decode_token(identifier.into(), "password".into(), cluster_id.as_bytes()).unwrap()
+    }
 
     #[test]
     fn written_file_is_read_and_is_its_owners_alone() {
@@ -215,32 +206,10 @@ mod tests {
             assert_eq!(token.key_id(), 3);
             let life = token.expires().duration_since(token.issued()).unwrap();
             assert_eq!(life.as_secs(), 7 * 24 * 60 * 60);
-            assert_eq!(token.password, "a password of 20 b..");
             // Hadoop writes the same bytes for this token alone.
             let alone = fs::read(corpus.join(format!("only_{name}"))).unwrap();
             assert_eq!(file.to_bytes(format), alone);
         }
-    }
-
-    #[test]
-    fn tokens_of_other_services_are_skipped() {
-        let stored = |kind: &'static str| StoredToken {
-            identifier: "not HBase's".into(),
-            password: "p".into(),
-            kind: kind.into(),
-            service: "s".into(),
-        };
-        let other = encode_token_file(&[stored("HDFS_DELEGATION_TOKEN")], TokenFileFormat::Writable);
-        assert!(TokenFile::from_bytes(&other).unwrap().tokens().is_empty());
-        let broken = encode_token_file(&[stored(KIND)], TokenFileFormat::Writable);
-        let error = TokenFile::from_bytes(&broken).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-        assert!(
-            error
-                .to_string()
-                .contains("an invalid token of HBase: its identifier"),
-            "{error}"
-        );
     }
 
     #[test]

@@ -17,8 +17,6 @@
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
-//! | `delegation_token` | proofs of a user's identity |
-//! | `kdc_clock` | this machine's clock, compared with that of Kerberos |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
 mod append;
@@ -27,14 +25,10 @@ mod bytes_binary;
 mod cell;
 mod comparison;
 mod condition;
-#[cfg(feature = "kerberos")]
-mod delegation_token;
 mod delete;
 mod durability;
 mod filter;
 mod increment;
-#[cfg(feature = "kerberos")]
-mod kdc_clock;
 mod limits;
 mod mutation;
 mod partition;
@@ -58,16 +52,12 @@ pub use comparison::{BitOperation, ComparatorKind};
 pub use comparison::{Comparator, Comparison};
 pub use condition::Check;
 pub use condition::Condition;
-#[cfg(feature = "kerberos")]
-pub use delegation_token::DelegationToken;
 pub use delete::{Delete, DeleteScope};
 pub use durability::Durability;
 pub use filter::Filter;
 pub use filter::FilterKind;
 pub use increment::Counter;
 pub use increment::Increment;
-#[cfg(feature = "kerberos")]
-pub use kdc_clock::KdcClock;
 pub(crate) use limits::in_row;
 pub use limits::{LATEST_TIMESTAMP, Limits, timestamp_after};
 pub use mutation::Mutation;

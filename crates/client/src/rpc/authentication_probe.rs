@@ -2,13 +2,13 @@
 
 use std::io;
 
+use hbase_security::{AuthMethod, preamble};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{Duration, Instant, timeout_at},
 };
 
 use super::{call_error::CallError, connector::Io};
-use crate::wire::preamble::{AuthMethod, preamble};
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -2,13 +2,11 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use hbase_security::TlsFailure;
+use hbase_security::{AuthenticationError, HAS_KERBEROS, TlsFailure};
 
-#[cfg(feature = "kerberos")]
-use super::sasl::AuthenticationError;
 use super::{
     remote_exception::{Classification, Recovery},
-    security::kind_of,
+    security::{described, kind_of},
 };
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
@@ -100,8 +98,7 @@ pub(crate) enum CallError {
     #[error("the answer has a secret, and the connection is not encrypted")]
     NotPrivate,
     /// The connection is not authenticated.
-    #[cfg(feature = "kerberos")]
-    #[error(transparent)]
+    #[error("{}", described(.0))]
     Unauthenticated(Arc<AuthenticationError>),
     /// The replica of the region that was chosen is not served, or does not exist.
     #[error("replica {0} of the region is not served")]
@@ -111,7 +108,6 @@ pub(crate) enum CallError {
     Closed,
 }
 
-#[cfg(feature = "kerberos")]
 impl From<AuthenticationError> for CallError {
     fn from(error: AuthenticationError) -> Self {
         Self::Unauthenticated(Arc::new(error))
@@ -121,7 +117,7 @@ impl From<AuthenticationError> for CallError {
 /// The message of a server that does not accept SIMPLE authentication.
 const AUTHENTICATION_REQUIRED: &str = "Authentication is required";
 
-const MORE_THAN_SIMPLE: &str = match cfg!(feature = "kerberos") {
+const MORE_THAN_SIMPLE: &str = match HAS_KERBEROS {
     true => {
         "the client used SIMPLE authentication, and the cluster requires more: set hbase.security.authentication to \
          kerberos (Config::with_kerberos)"
@@ -144,7 +140,6 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 impl CallError {
     /// Returns the error of a socket before anything but the connection header was sent. It may be a
     /// refusal of the server.
-    #[cfg(feature = "kerberos")]
     pub(super) fn of_socket(error: io::Error) -> Self {
         if let Some(failure) = TlsFailure::in_error(&error) {
             return Self::Tls(Arc::new(failure.clone()));
@@ -241,13 +236,12 @@ impl CallError {
             Self::AuthenticationRequired => {
                 classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
-            #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => {
                 let recovery = match error.is_transient() {
                     true => Recovery::Wait,
                     false => Recovery::Fail,
                 };
-                classification(recovery, false, error.kind())
+                classification(recovery, false, kind_of(error.kind()))
             }
             Self::Remote(fault) => {
                 let classification = Classification::of_fault(fault);
@@ -307,7 +301,6 @@ impl CallError {
             Self::Closed => "closed",
             Self::AuthenticationRequired => "unauthenticated",
             Self::NotPrivate => "rejected",
-            #[cfg(feature = "kerberos")]
             Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
                 Recovery::Relocate | Recovery::RelocateAtOnce => "region_unavailable",
@@ -387,7 +380,6 @@ impl CallError {
                 .at_stage("reading the answer")
                 .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
             Self::AuthenticationRequired => Error::new(kind, what).at_stage("waiting for the answer").with_hint(MORE_THAN_SIMPLE),
-            #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Error::new(kind, what).at_stage(error.stage()).with_hint(error.hint()),
             Self::NotPrivate => Error::new(kind, what).at_stage("sending the request").with_hint(
                 "use TLS, or set hbase.rpc.protection to privacy (Config::with_protection); where the network itself is \

@@ -4,7 +4,6 @@
 //! queued requests at once. The reader cuts answers out of the stream and hands each to its waiter.
 //! Neither ever waits for a caller.
 
-#[cfg(feature = "kerberos")]
 mod heard;
 mod liveness;
 mod shared;
@@ -29,7 +28,6 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-#[cfg(feature = "kerberos")]
 pub(super) use self::heard::Heard;
 pub(super) use self::liveness::Liveness;
 use self::{

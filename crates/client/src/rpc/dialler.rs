@@ -9,20 +9,15 @@ use std::{io, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use hbase_security::{TlsClient, TlsFailure, TlsKeys};
+use hbase_security::{Authenticator, TlsClient, TlsFailure, TlsKeys};
 use tokio::time::{Instant, timeout};
 
 use super::{
     authentication_probe,
     call_error::CallError,
-    connection::{Answer, Link, Liveness, RpcConnection},
+    connection::{Answer, Heard, Link, Liveness, RpcConnection},
     connector::{Connector, DialTarget, Io, ServiceKind, dial_mapped},
-    tls_probe,
-};
-#[cfg(feature = "kerberos")]
-use super::{
-    connection::Heard,
-    sasl::{Authenticator, cluster_id},
+    registry_query, security, tls_probe,
 };
 use crate::{
     config::{Config, MappedAddress},
@@ -46,7 +41,6 @@ pub(super) struct Dialler {
     /// Whether connections have TLS or SASL of this client.
     seals: bool,
     tls: Option<Arc<TlsClient>>,
-    #[cfg(feature = "kerberos")]
     authenticator: Option<Authenticator>,
 }
 
@@ -65,8 +59,11 @@ impl Dialler {
             tls: config
                 .tls()
                 .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::HBASE))),
-            #[cfg(feature = "kerberos")]
-            authenticator: Authenticator::new(config),
+            authenticator: Authenticator::new(
+                config.authentication(),
+                config.connect_timeout(),
+                config.max_frame_size(),
+            ),
         };
         dialler.seals = dialler.has_tls() || !dialler.is_simple();
         dialler
@@ -84,10 +81,7 @@ impl Dialler {
 
     /// Returns whether connections have SIMPLE authentication.
     pub(super) fn is_simple(&self) -> bool {
-        #[cfg(feature = "kerberos")]
-        return self.authenticator.is_none();
-        #[cfg(not(feature = "kerberos"))]
-        true
+        self.authenticator.is_none()
     }
 
     /// Returns how long it takes at most to open a connection, or to fail.
@@ -185,11 +179,11 @@ impl Dialler {
             };
             RpcConnection::start(link, header.service, greeting, self.max_frame_size)
         };
-        #[cfg(feature = "kerberos")]
         if let Some(authenticator) = &self.authenticator {
             let heard = |stream| -> Box<dyn Io> { Box::new(Heard::new(stream, &liveness)) };
             let again = async { self.connect(target).await.map(heard) };
-            let opened = authenticator.authenticate(heard(stream), again, target, header);
+            let limit = self.connect_timeout;
+            let opened = security::authenticate(authenticator, heard(stream), again, target, header, limit);
             let opened = opened.await?;
             return Ok(start(opened.stream, liveness, opened.greeting, opened.is_private));
         }
@@ -208,16 +202,14 @@ impl Dialler {
     }
 
     /// Returns the authenticator, if connections are authenticated.
-    #[cfg(feature = "kerberos")]
     pub(super) fn authenticator(&self) -> Option<&Authenticator> {
         self.authenticator.as_ref()
     }
 
     /// Asks a server for the id of its cluster. Returns `None` if it does not answer.
-    #[cfg(feature = "kerberos")]
     pub(super) async fn cluster_id(&self, target: &DialTarget) -> Option<String> {
         let mut stream = self.connect(target).await.ok()?;
-        timeout(self.connect_timeout, cluster_id(&mut stream))
+        timeout(self.connect_timeout, registry_query::cluster_id(&mut stream))
             .await
             .ok()?
     }

@@ -8,8 +8,8 @@
 //! | `dialler` | how connections are opened, and whether the server can use their compressor |
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
-//! | `sasl` | authentication, and the protection of what follows |
-//! | `security` | the kinds of its failures |
+//! | `security` | how connections are authenticated |
+//! | `registry_query` | questions to a server of the registry: its principal, and the id of its cluster |
 //! | `authentication_probe` | whether a server that hangs up requires authentication, or no TLS |
 //! | `tls_probe` | whether a server that hangs up speaks TLS |
 //! | `call_error` | the failures of one call, and whether it may have been applied |
@@ -26,9 +26,8 @@ mod connector;
 mod dialler;
 mod frame_queue;
 mod pool;
+mod registry_query;
 mod remote_exception;
-#[cfg(feature = "kerberos")]
-mod sasl;
 mod security;
 mod tls_probe;
 
@@ -41,8 +40,6 @@ pub(crate) use connector::{dial_mapped, dial_tcp};
 pub(crate) use pool::{Call, CallOptions, RpcClient};
 pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;
-#[cfg(all(feature = "kerberos", feature = "zookeeper"))]
-pub(crate) use sasl::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
 #[cfg(feature = "zookeeper")]
 pub(crate) use security::kind_of;
 #[cfg(feature = "zookeeper")]

@@ -17,11 +17,10 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared, join_all},
 };
+use hbase_security::{DelegationToken, KdcClock};
 use prost::Message;
 use tokio::time::{Instant, timeout, timeout_at};
 
-#[cfg(all(feature = "kerberos", feature = "zookeeper"))]
-use super::sasl::QuorumLogin;
 use super::{
     call_error::CallError,
     connection::{AttemptLimit, RpcConnection},
@@ -30,6 +29,7 @@ use super::{
 };
 use crate::{
     config::{Config, HostPort},
+    environment::Environment,
     observe::{
         Timer,
         client_metrics::{CALL_DURATION, CALLS, CALLS_IN_FLIGHT, DIALS},
@@ -38,11 +38,6 @@ use crate::{
         cell_block::{CellBlockDecoder, Codec},
         frame, parts,
     },
-};
-#[cfg(feature = "kerberos")]
-use crate::{
-    environment::Environment,
-    model::{DelegationToken, KdcClock},
 };
 
 /// All connections of one client.
@@ -160,35 +155,32 @@ impl RpcClient {
     }
 
     /// Sets the delegation token that connections are authenticated with.
-    #[cfg(feature = "kerberos")]
     pub(crate) fn use_token(&self, token: DelegationToken, environment: Arc<dyn Environment>) {
         if let Some(authenticator) = self.dialler.authenticator() {
-            authenticator.use_token(token, environment);
+            authenticator.use_token(token, move |bytes| environment.fill_random(bytes));
         }
     }
 
     /// Compares the wall clock with that of a key distribution centre. Returns `None` if connections
     /// need no ticket.
-    #[cfg(feature = "kerberos")]
     pub(crate) async fn kdc_clock(
         &self,
         environment: Arc<dyn Environment>,
     ) -> Result<Option<KdcClock>, CallError> {
         match self.dialler.authenticator() {
-            Some(authenticator) => Ok(authenticator.kdc_clock(environment).await?),
+            Some(authenticator) => Ok(authenticator.kdc_clock(move || environment.wall_clock()).await?),
             None => Ok(None),
         }
     }
 
     /// Returns how the client authenticates to ZooKeeper. Returns `None` without Kerberos.
-    #[cfg(all(feature = "kerberos", feature = "zookeeper"))]
-    pub(crate) fn quorum_login(&self) -> Option<QuorumLogin> {
+    #[cfg(feature = "zookeeper")]
+    pub(crate) fn quorum_login(&self) -> Option<hbase_security::QuorumLogin> {
         self.dialler.authenticator()?.quorum_login()
     }
 
     /// Asks a server of the registry for the id of its cluster, without authentication. Returns `None`
     /// if it does not answer, as servers before 2.6.
-    #[cfg(feature = "kerberos")]
     pub(crate) async fn cluster_id(&self, server: &HostPort) -> Option<String> {
         let target = DialTarget {
             address: server.clone(),

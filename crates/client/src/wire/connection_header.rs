@@ -1,14 +1,10 @@
 //! The connection header: the client's description of itself, sent once per connection.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use hbase_security::{AuthMethod, preamble};
 use prost::Message;
 
-use super::{
-    cell_block::Codec,
-    compression::Compression,
-    convert, pb,
-    preamble::{AuthMethod, preamble},
-};
+use super::{cell_block::Codec, compression::Compression, convert, pb};
 
 /// The service of a connection. A connection is bound to one service, so the same server may need
 /// several connections.
@@ -64,7 +60,6 @@ impl Header<'_> {
     }
 
     /// Returns the header with its length.
-    #[cfg(feature = "kerberos")]
     pub(crate) fn framed(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.put_framed(&mut out);
@@ -159,7 +154,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "kerberos")]
     #[test]
     fn authenticated_header_has_no_preamble_and_no_user() {
         let header = Header {

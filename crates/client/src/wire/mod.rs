@@ -1,6 +1,6 @@
 //! The bytes of HBase's protocol. No sockets, no tasks and no clock: the caller provides the bytes.
 //!
-//! - [`connection_header`]: the client's first bytes, after the [`preamble`];
+//! - [`connection_header`]: the client's first bytes, after the preamble;
 //! - [`frame`]: requests and responses;
 //! - [`cell_block`]: the cells after a message instead of inside it;
 //! - [`compression`]: compressed blocks of cells;
@@ -15,10 +15,7 @@
 //! - [`multi`]: requests whose gets and mutations are encoded before;
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
-//! - `delegation_token` and `token_file`: tokens, and the files that contain them;
-//! - `digest_md5`, `hmac_md5` and `base64`: the authentication by a token;
 //! - [`same_row`]: which mutations of one row may be in one action;
-//! - `sasl`: the messages of servers that authenticate the client;
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
 //!   ZooKeeper;
@@ -28,37 +25,24 @@
 //! alone. Each file has a small error of its own; the layer above adds the call and converts it
 //! into [`crate::Error`].
 
-#[cfg(feature = "kerberos")]
-pub(crate) mod base64;
 pub(crate) mod call_table;
 pub(crate) mod cell_block;
 pub(crate) mod compression;
 pub mod condition;
 pub(crate) mod connection_header;
 pub mod convert;
-#[cfg(feature = "kerberos")]
-pub(crate) mod delegation_token;
-#[cfg(feature = "kerberos")]
-pub(crate) mod digest_md5;
 pub(crate) mod encoded;
 mod filter;
 pub(crate) mod frame;
-#[cfg(feature = "kerberos")]
-pub(crate) mod hmac_md5;
 pub(crate) mod magic;
 pub(crate) mod multi;
 pub(crate) mod mutation;
 mod output;
 pub(crate) mod parts;
 pub(crate) mod ping;
-pub(crate) mod preamble;
 mod read_filter;
 pub(crate) mod same_row;
-#[cfg(feature = "kerberos")]
-pub(crate) mod sasl;
 pub(crate) mod tls;
-#[cfg(feature = "kerberos")]
-pub(crate) mod token_file;
 #[cfg(any(feature = "zookeeper", test))]
 pub(crate) mod znode;
 

@@ -119,7 +119,6 @@ impl Registry {
 
     /// Returns the id of the cluster. Returns `None` if its servers do not report it to clients that
     /// are not authenticated.
-    #[cfg(feature = "kerberos")]
     pub(super) async fn cluster_id(&self, deadline: Instant) -> Result<Option<String>> {
         let ask = |deadline| -> BoxFuture<'_, Result<Option<String>>> {
             match &self.source {

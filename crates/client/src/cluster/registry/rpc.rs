@@ -86,7 +86,6 @@ impl RpcRegistry {
     }
 
     /// Queries the servers for the id of the cluster. Returns `None` if no server answers.
-    #[cfg(feature = "kerberos")]
     pub(super) async fn cluster_id(&self, deadline: Instant) -> Option<String> {
         let mut servers = self.configured.clone();
         fastrand::shuffle(&mut servers);

@@ -1,14 +1,11 @@
 //! The properties of Kerberos.
 
+use hbase_security::{HAS_KERBEROS, Kerberos, Protection};
 use rustix::system::uname;
 
 use super::{AUTHENTICATION, Site};
 use crate::{
-    config::{
-        Config, TokenFile,
-        properties::switch,
-        security::{Kerberos, Protection, TicketSource},
-    },
+    config::{Config, TokenFile, properties::switch},
     error::{Error, Result},
 };
 
@@ -32,18 +29,16 @@ const AES_CTR: &str = "AES/CTR/NoPadding";
 impl Site {
     /// Sets how the client authenticates, and how messages are protected.
     pub(super) fn set_security(&self, config: &mut Config, warnings: &mut Vec<String>) -> Result<()> {
+        if !HAS_KERBEROS {
+            return Ok(());
+        }
         if !self.is_kerberos()? {
             warnings.extend(self.protection_without_effect()?);
             return Ok(());
         }
-        let security = &mut config.security;
-        security.kerberos = Some(Kerberos {
-            master_principal: self.text("hbase.master.kerberos.principal")?,
-            region_server_principal: self.text("hbase.regionserver.kerberos.principal")?,
-            ticket: self.ticket_source(warnings)?,
-            host_as_named: self.is_true("hbase.unsafe.client.kerberos.hostname.disable.reversedns")?,
-            zookeeper_service: self.text("hbase.zookeeper.property.sasl.client.username")?,
-        });
+        let kerberos = self.kerberos(warnings)?;
+        let security = &mut config.authentication;
+        security.kerberos = Some(kerberos);
         if let Some(file) = TokenFile::from_env()? {
             security.tokens = file.tokens().to_vec();
             security.token_file = TokenFile::location();
@@ -51,7 +46,7 @@ impl Site {
         security.fallback_to_simple = self.is_true("hbase.ipc.client.fallback-to-simple-auth-allowed")?;
         if let Some(list) = self.text(PROTECTION)? {
             security.protection =
-                Protection::parse_list(&list).map_err(|error| error.at_operation(self.origin(PROTECTION)))?;
+                protections(&list).map_err(|error| error.at_operation(self.origin(PROTECTION)))?;
         }
         security.aes = self.is_true(AES)?;
         if let Some(cipher) = self.text(CIPHER)?
@@ -100,7 +95,7 @@ impl Site {
         let mut warnings = Vec::new();
         for key in [PROTECTION, AES] {
             let Some(value) = self.text(key)? else { continue };
-            let protects = match Protection::parse_list(&value) {
+            let protects = match protections(&value) {
                 Ok(list) => !list.contains(&Protection::Authentication),
                 Err(_) => value.eq_ignore_ascii_case("true"),
             };
@@ -113,12 +108,20 @@ impl Site {
         Ok(warnings)
     }
 
-    fn ticket_source(&self, warnings: &mut Vec<String>) -> Result<TicketSource> {
+    fn kerberos(&self, warnings: &mut Vec<String>) -> Result<Kerberos> {
+        let as_named = self.is_true("hbase.unsafe.client.kerberos.hostname.disable.reversedns")?;
+        let mut kerberos = Kerberos::default().with_host_as_named(as_named);
+        if let Some(principal) = self.text("hbase.master.kerberos.principal")? {
+            kerberos = kerberos.with_master_principal(principal);
+        }
+        if let Some(principal) = self.text("hbase.regionserver.kerberos.principal")? {
+            kerberos = kerberos.with_region_server_principal(principal);
+        }
+        if let Some(service) = self.text("hbase.zookeeper.property.sasl.client.username")? {
+            kerberos = kerberos.with_zookeeper_service(service);
+        }
         match (self.text(KEYTAB)?, self.text(KEYTAB_PRINCIPAL)?) {
-            (Some(file), Some(principal)) => Ok(TicketSource::Keytab {
-                file: file.into(),
-                principal: on_this_host(&principal),
-            }),
+            (Some(file), Some(principal)) => Ok(kerberos.with_keytab(file, on_this_host(&principal))),
             (Some(file), None) => Err(Error::invalid_config(format!(
                 "{} is {file:?}, and {KEYTAB_PRINCIPAL} is missing",
                 self.origin(KEYTAB)
@@ -128,9 +131,9 @@ impl Site {
                     "{KEYTAB_PRINCIPAL} is {principal:?}, and {KEYTAB} is missing: the ticket comes from the cache \
                      of the user"
                 ));
-                Ok(TicketSource::DefaultCache)
+                Ok(kerberos)
             }
-            (None, None) => Ok(TicketSource::DefaultCache),
+            (None, None) => Ok(kerberos),
         }
     }
 
@@ -154,8 +157,24 @@ fn on_this_host(principal: &str) -> String {
     }
 }
 
-#[cfg(test)]
+/// Parses a list as in `hbase.rpc.protection`: names of HBase or of SASL, separated by commas.
+fn protections(text: &str) -> Result<Vec<Protection>> {
+    text.split(',')
+        .map(|name| match &*name.trim().to_ascii_lowercase() {
+            "authentication" | "auth" => Ok(Protection::Authentication),
+            "integrity" | "auth-int" => Ok(Protection::Integrity),
+            "privacy" | "auth-conf" => Ok(Protection::Privacy),
+            other => Err(Error::invalid_config(format!(
+                "{other:?} is no protection: authentication, integrity or privacy"
+            ))),
+        })
+        .collect()
+}
+
+#[cfg(all(test, feature = "kerberos"))]
 mod tests {
+    use hbase_security::TicketSource;
+
     use super::*;
 
     const SECURE: [(&str, &str); 2] = [("hbase.masters", "m"), (AUTHENTICATION, "Kerberos")];
@@ -258,5 +277,24 @@ mod tests {
             principal.starts_with("app/") && !principal.contains("_HOST"),
             "{principal}"
         );
+    }
+
+    #[test]
+    fn protections_are_a_list_in_order_of_preference() {
+        use Protection::{Authentication, Integrity, Privacy};
+        for (text, expected) in [
+            ("privacy", &[Privacy][..]),
+            (
+                " Privacy , integrity,authentication",
+                &[Privacy, Integrity, Authentication],
+            ),
+            ("auth-conf,auth-int,auth", &[Privacy, Integrity, Authentication]),
+        ] {
+            assert_eq!(protections(text).unwrap(), expected);
+        }
+        for text in ["", "none", "privacy,"] {
+            let error = protections(text).unwrap_err();
+            assert!(error.to_string().contains("is no protection"), "{error}");
+        }
     }
 }

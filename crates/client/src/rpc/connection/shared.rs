@@ -5,15 +5,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use hbase_security::TlsFailure;
+use hbase_security::{AuthenticationError, TlsFailure};
 use tokio::{
     sync::{Notify, oneshot},
     task::AbortHandle,
 };
 
 use super::{Answer, liveness::Liveness};
-#[cfg(feature = "kerberos")]
-use crate::rpc::sasl::AuthenticationError;
 use crate::{
     rpc::call_error::CallError,
     wire::{
@@ -47,7 +45,6 @@ pub(super) enum Ending {
     Refused(Arc<RemoteFault>),
     /// The server refused the connection after the TLS handshake, and read no call.
     Tls(Arc<TlsFailure>),
-    #[cfg(feature = "kerberos")]
     Unauthenticated(Arc<AuthenticationError>),
     Closed,
 }
@@ -142,7 +139,6 @@ impl Ending {
         if let Some(failure) = TlsFailure::in_error(&error) {
             return Self::Tls(Arc::new(failure.clone()));
         }
-        #[cfg(feature = "kerberos")]
         if let Some(error) = AuthenticationError::of_socket(&error) {
             return Self::Unauthenticated(Arc::new(error));
         }
@@ -155,7 +151,6 @@ impl Ending {
             Self::Garbled(cause) => CallError::Garbled { sent, cause },
             Self::Refused(fault) => CallError::Refused { sent, fault },
             Self::Tls(failure) => CallError::Tls(failure),
-            #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => CallError::Unauthenticated(error),
             Self::Closed if sent => CallError::Lost {
                 sent,

@@ -2,19 +2,12 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-#[cfg(feature = "kerberos")]
 use bytes::Bytes;
-use hbase_security::{TlsClient, TlsKeys};
-use hbase_zookeeper::Session;
-#[cfg(feature = "kerberos")]
-use hbase_zookeeper::SessionError;
-use tokio::net::TcpStream;
-#[cfg(feature = "kerberos")]
-use tokio::time::timeout;
+use hbase_security::{AuthenticationError, QuorumExchange, QuorumLogin, Step, TlsClient, TlsKeys};
+use hbase_zookeeper::{Session, SessionError};
+use tokio::{net::TcpStream, time::timeout};
 
 use super::failure::Failure;
-#[cfg(feature = "kerberos")]
-use crate::rpc::{AuthenticationError, QuorumExchange, QuorumLogin, Step};
 use crate::{
     config::{Config, HostPort, MappedAddress},
     rpc::{self, Io, RpcClient},
@@ -23,7 +16,6 @@ use crate::{
 type OpenSession = Session<Box<dyn Io>>;
 
 /// The maximum number of tokens that a client sends. Kerberos needs three.
-#[cfg(feature = "kerberos")]
 const MAX_TOKENS: usize = 10;
 
 /// The way to the servers of a quorum: addresses, TLS, and the authentication if they require it.
@@ -31,22 +23,16 @@ const MAX_TOKENS: usize = 10;
 pub(in crate::cluster::registry) struct Access {
     address_map: Vec<MappedAddress>,
     tls: Option<Arc<TlsClient>>,
-    #[cfg(feature = "kerberos")]
     login: Option<QuorumLogin>,
 }
 
 impl Access {
-    #[cfg_attr(
-        not(feature = "kerberos"),
-        allow(unused_variables, reason = "the feature reads the client")
-    )]
     pub(in crate::cluster::registry) fn new(config: &Config, rpc: &RpcClient) -> Self {
         Self {
             address_map: config.address_map().to_vec(),
             tls: config
                 .zookeeper_tls()
                 .map(|options| Arc::new(TlsClient::new(options.clone(), &TlsKeys::ZOOKEEPER))),
-            #[cfg(feature = "kerberos")]
             login: rpc.quorum_login(),
         }
     }
@@ -78,7 +64,6 @@ impl Access {
     }
 
     /// Opens a session, and authenticates. Returns `None` if the client can't.
-    #[cfg(feature = "kerberos")]
     pub(super) async fn open_authenticated(
         &self,
         host: &HostPort,
@@ -100,24 +85,25 @@ impl Access {
             Err(_) => Err(AuthenticationError::Timeout(patience).into()),
         }
     }
+}
 
-    /// Returns `None`: the client can't authenticate.
-    #[cfg(not(feature = "kerberos"))]
-    pub(super) async fn open_authenticated(
-        &self,
-        _: &HostPort,
-        _: Duration,
-    ) -> Result<Option<OpenSession>, Failure> {
-        Ok(None)
+/// The tokens of a client for one server, which tests replace.
+trait Tokens: Send {
+    /// Reads a token of the server, which is empty at first.
+    fn step(&mut self, token: Bytes) -> impl Future<Output = Result<Step, AuthenticationError>> + Send;
+}
+
+impl Tokens for QuorumExchange {
+    async fn step(&mut self, token: Bytes) -> Result<Step, AuthenticationError> {
+        self.step(token).await
     }
 }
 
 /// Exchanges tokens until the client is authenticated.
-#[cfg(feature = "kerberos")]
-async fn authenticate(session: &mut Session<impl Io>, mut exchange: QuorumExchange) -> Result<(), Failure> {
+async fn authenticate(session: &mut Session<impl Io>, mut tokens: impl Tokens) -> Result<(), Failure> {
     let mut received = Bytes::new();
     for _ in 0..MAX_TOKENS {
-        let (token, is_last) = match exchange.step(received).await? {
+        let (token, is_last) = match tokens.step(received).await? {
             Step::Continue(token) => (token, false),
             Step::Last(token) => (token, true),
             Step::Complete => return Ok(()),
@@ -132,5 +118,4 @@ async fn authenticate(session: &mut Session<impl Io>, mut exchange: QuorumExchan
 }
 
 #[cfg(test)]
-#[cfg(feature = "kerberos")]
 mod tests;

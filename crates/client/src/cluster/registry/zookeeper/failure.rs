@@ -2,11 +2,9 @@
 
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
-use hbase_security::TlsFailure;
+use hbase_security::{AuthenticationError, HAS_KERBEROS, TlsFailure};
 use hbase_zookeeper::{ErrorCode, SessionError};
 
-#[cfg(feature = "kerberos")]
-use crate::rpc::AuthenticationError;
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind},
@@ -30,7 +28,6 @@ pub(super) enum Failure {
     Tls(io::Error),
     #[error(transparent)]
     Session(#[from] SessionError),
-    #[cfg(feature = "kerberos")]
     #[error("did not authenticate this client: {0}")]
     Unauthenticated(#[from] AuthenticationError),
     #[error("gave no answer within {0:?}")]
@@ -40,7 +37,7 @@ pub(super) enum Failure {
 /// The way around a quorum that does not let this client read.
 const BY_RPC: &str = "connect by hbase+rpc://host:port of a master";
 
-const AUTHENTICATE: &str = match cfg!(feature = "kerberos") {
+const AUTHENTICATE: &str = match HAS_KERBEROS {
     true => {
         "set hbase.security.authentication to kerberos (Config::with_kerberos), or connect by hbase+rpc://host:port \
          of a master"
@@ -59,11 +56,13 @@ impl Failure {
             return Some(error.with_hint(failure.hint().to_owned()));
         }
         match self {
-            #[cfg(feature = "kerberos")]
             Self::Unauthenticated(error) => Some(
-                Error::new(error.kind(), "ZooKeeper does not authenticate this client")
-                    .with_retryable(error.is_transient())
-                    .with_hint(error.hint()),
+                Error::new(
+                    kind_of(error.kind()),
+                    "ZooKeeper does not authenticate this client",
+                )
+                .with_retryable(error.is_transient())
+                .with_hint(error.hint()),
             ),
             Self::Session(SessionError::Failed(code)) if code.requires_authentication() => Some(
                 Error::new(

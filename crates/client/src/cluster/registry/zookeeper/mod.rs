@@ -76,7 +76,6 @@ impl ZooKeeperRegistry {
     }
 
     /// Reads the id of the cluster.
-    #[cfg(feature = "kerberos")]
     pub(super) async fn cluster_id(&self, deadline: Instant) -> Result<String> {
         let (path, data, _) = self.read_znode("hbaseid", 0, deadline).await?;
         znode::decode_znode(data)
