@@ -226,13 +226,14 @@ impl CallError {
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } => {
                 classification(Recovery::Fail, true, ErrorKind::LimitExceeded)
             }
-            Self::Compressor { .. } => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
+            Self::Compressor { .. } | Self::NotPrivate => {
+                classification(Recovery::Fail, false, ErrorKind::InvalidConfig)
+            }
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
             Self::NewConnection => classification(Recovery::RelocateAtOnce, false, ErrorKind::ConnectionLost),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::NoReplica(_) => classification(Recovery::Relocate, false, ErrorKind::Server),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
-            Self::NotPrivate => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::AuthenticationRequired => {
                 classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
@@ -295,13 +296,11 @@ impl CallError {
             Self::Lost { .. } | Self::NewConnection => "connection_lost",
             Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } | Self::Unsendable(_) => "too_large",
-            Self::Compressor { .. } => "rejected",
+            Self::Compressor { .. } | Self::NotPrivate => "rejected",
             Self::Crowded => "crowded",
             Self::NoReplica(_) => "region_unavailable",
             Self::Closed => "closed",
-            Self::AuthenticationRequired => "unauthenticated",
-            Self::NotPrivate => "rejected",
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::AuthenticationRequired | Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
                 Recovery::Relocate | Recovery::RelocateAtOnce => "region_unavailable",
                 Recovery::RelocateOnUnknown => "server_error",

@@ -79,13 +79,13 @@ async fn open(
         ServiceKind::Client | ServiceKind::Admin => Role::RegionServer,
         ServiceKind::Registry => Role::Registry,
     };
-    let reported = match authenticator.asks_for_principal(role) {
-        true => registry_query::principal(&mut stream).await,
-        false => None,
-    };
-    // The stream of a server that does not know the question cannot be used any more.
-    if authenticator.asks_for_principal(role) && reported.is_none() {
-        stream = dialled_again.await?;
+    let mut reported = None;
+    if authenticator.asks_for_principal(role) {
+        reported = registry_query::principal(&mut stream).await;
+        if reported.is_none() {
+            // A server that does not know the question closes the stream, or answers with an exception.
+            stream = dialled_again.await?;
+        }
     }
     let server = Target {
         host: &target.address.host,

@@ -57,12 +57,15 @@ pub struct Authenticator {
     max_frame_size: usize,
 }
 
+/// Fills bytes with random numbers.
+type FillRandom = dyn Fn(&mut [u8]) + Send + Sync;
+
 /// A delegation token, and the random numbers for its nonces.
 struct TokenLogin {
     token: Mutex<DelegationToken>,
     /// The file that may have a later token.
     file: Option<PathBuf>,
-    fill_random: Box<dyn Fn(&mut [u8]) + Send + Sync>,
+    fill_random: Box<FillRandom>,
 }
 
 impl TokenLogin {
