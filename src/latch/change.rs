@@ -1,15 +1,15 @@
-//! Changes of a latch: plan on the observed row, write if it is unchanged, and judge by the row as
-//! it was read after that.
+//! Changes of a latch.
 
-use hbase_client::{Effect, low_level::Pauses};
-use tokio::time::{Instant, sleep_until};
+use hbase_client::Effect;
+use tokio::time::Instant;
 
 use super::{
     layout::Cells,
     location::{LatchChangeOutcome, LatchLocation},
     note::NewChange,
     observation::{Count, LatchObservation, Participants},
-    plan::{self, LatchOperation, Leaves, Plan, Step},
+    optimistic::{Change, Planned, Verdict, apply},
+    plan::{self, LatchOperation, Leaves, Plan},
     state::LatchCount,
 };
 use crate::{
@@ -17,17 +17,89 @@ use crate::{
     java_layout::Level,
 };
 
-/// What is known about a change that was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Applied,
-    /// It was not applied, and no copy of it in flight can be.
-    NotApplied,
-    /// The row is unchanged since the change was planned, so it may be sent again: at most one of
-    /// all copies is applied.
-    Open,
-    /// Too many changes followed.
-    Unknown,
+/// A change of one latch.
+struct LatchChange<'a> {
+    location: &'a LatchLocation,
+    operation: &'a LatchOperation,
+    change: NewChange<'a>,
+    deadline: Instant,
+}
+
+impl Change for LatchChange<'_> {
+    type Row = LatchObservation;
+    type Plan = Plan;
+    type Answer = (LatchCount, Option<u64>);
+
+    async fn read(&self) -> Result<LatchObservation> {
+        self.location
+            .read(self.operation.participants(), self.deadline)
+            .await
+    }
+
+    async fn plan(&self, observation: &mut LatchObservation) -> Result<Planned<Plan, Self::Answer>> {
+        let (cells, participants) = (&self.location.cells, self.operation.participants());
+        // A count that another client has noted, and that is still waiting.
+        if let Some(step) = plan::settle(cells, observation) {
+            let settled = self.location.make(&[step], participants, self.deadline).await;
+            // It does not matter which client writes it: nothing of this change was written yet.
+            *observation = settled.map_err(|error| error.with_effect(Effect::None))?.after;
+            if plan::settle(cells, observation).is_some() {
+                return Ok(Planned::Later);
+            }
+        }
+        if cells.level == Level::Xdc && observation.deadline(Level::Xdc).is_some() {
+            let visible_from = self
+                .location
+                .visible_from(observation, participants, self.deadline);
+            observation.visible_from = visible_from.await?;
+        }
+        let plan = plan::plan(cells, self.operation, self.change, observation)?;
+        Ok(match plan {
+            Some(plan) => Planned::Write(plan),
+            None => Planned::Done((counted(observation, false)?, observation.latch())),
+        })
+    }
+
+    async fn write(&self, plan: &Plan, base: &LatchObservation) -> Result<(Verdict, LatchObservation)> {
+        let participants = self.operation.participants();
+        let made = self.location.make(&plan.steps, participants, self.deadline);
+        let LatchChangeOutcome { processed, after } = made.await?;
+        let verdict = match self.judge(plan, base, &after) {
+            // No other copy was applied before this one, and none can be applied after it, but the
+            // cells may be hidden.
+            Verdict::Open | Verdict::Unknown if processed => {
+                if is_visible(&self.location.cells, plan, &after) {
+                    Verdict::Applied
+                } else {
+                    Verdict::NotApplied
+                }
+            }
+            verdict => verdict,
+        };
+        Ok((verdict, after))
+    }
+
+    fn judge(&self, plan: &Plan, base: &LatchObservation, observation: &LatchObservation) -> Verdict {
+        judge(&self.location.cells, plan, base, observation)
+    }
+
+    async fn complete(&mut self, plan: Plan, after: LatchObservation) -> Result<Option<Self::Answer>> {
+        // The latch may have ended meanwhile, and another one of its name may have begun.
+        let is_there = after.deadline(self.location.cells.level).is_some() && after.latch() == plan.latch;
+        let count = if is_there {
+            counted(&after, true).map_err(unknown)?
+        } else {
+            LatchCount {
+                left: plan.left,
+                counted: true,
+            }
+        };
+        Ok(Some((count, plan.latch)))
+    }
+
+    fn contended() -> Error {
+        contended()
+    }
 }
 
 impl LatchLocation {
@@ -42,48 +114,13 @@ impl LatchLocation {
         operation: &LatchOperation,
         deadline: Instant,
     ) -> Result<(LatchCount, Option<u64>)> {
-        let participants = operation.participants();
-        let change = NewChange::new(self.table.connection().environment());
-        let mut pauses = Pauses::after_conflicts();
-        let mut lost = None;
-        let mut observation = self.read(participants, deadline).await?;
-        loop {
-            if let Some(step) = plan::settle(&self.cells, &observation) {
-                observation = self.settle(step, participants, deadline).await?;
-                if !pauses.wait_before(deadline).await {
-                    return Err(lost.unwrap_or_else(contended));
-                }
-                continue;
-            }
-            if self.cells.level == Level::Xdc && observation.deadline(Level::Xdc).is_some() {
-                observation.visible_from = self.visible_from(&observation, participants, deadline).await?;
-            }
-            let Some(plan) = plan::plan(&self.cells, operation, change, &observation)? else {
-                return Ok((counted(&observation, false)?, observation.latch()));
-            };
-            let (verdict, after) = self
-                .carry_out(&plan, &observation, participants, &mut lost, deadline)
-                .await?;
-            if matches!(verdict, Verdict::Applied) {
-                // The latch may have ended meanwhile, and another one of its name may have begun.
-                let is_there = after.deadline(self.cells.level).is_some() && after.latch() == plan.latch;
-                let count = if is_there {
-                    counted(&after, true).map_err(unknown)?
-                } else {
-                    LatchCount {
-                        left: plan.left,
-                        counted: true,
-                    }
-                };
-                return Ok((count, plan.latch));
-            }
-            observation = after;
-            let now = Instant::now();
-            if now >= deadline {
-                return Err(lost.unwrap_or_else(contended));
-            }
-            sleep_until(deadline.min(now + pauses.next_pause())).await;
-        }
+        let mut change = LatchChange {
+            location: self,
+            operation,
+            change: NewChange::new(self.table.connection().environment()),
+            deadline,
+        };
+        apply(&mut change, deadline).await
     }
 
     /// Creates the latch. Returns its number, if it has one.
@@ -114,67 +151,6 @@ impl LatchLocation {
                 .with_retryable(true))
             }
             _ => Ok(None),
-        }
-    }
-
-    /// Writes a count that another client has noted, if it is still waiting, and reads the latch
-    /// after that.
-    async fn settle(
-        &self,
-        step: Step,
-        participants: Participants<'_>,
-        deadline: Instant,
-    ) -> Result<LatchObservation> {
-        match self.make(&[step], participants, deadline).await {
-            Ok(made) => Ok(made.after),
-            // It does not matter which client writes it: nothing of this change was written yet.
-            Err(error) => Err(error.with_effect(Effect::None)),
-        }
-    }
-
-    /// Applies one planned change, and sends it again while its outcome is unknown. Returns the
-    /// verdict and the last observation.
-    async fn carry_out(
-        &self,
-        plan: &Plan,
-        base: &LatchObservation,
-        participants: Participants<'_>,
-        lost: &mut Option<Error>,
-        deadline: Instant,
-    ) -> Result<(Verdict, LatchObservation)> {
-        let mut pauses = Pauses::after_conflicts();
-        loop {
-            let error = match self.make(&plan.steps, participants, deadline).await {
-                Ok(LatchChangeOutcome { processed, after }) => {
-                    let verdict = match (judge(&self.cells, plan, base, &after), &*lost) {
-                        // No other copy was applied before this one, and none can be applied after
-                        // it, but the cells may be hidden.
-                        (Verdict::Open | Verdict::Unknown, _) if processed => {
-                            match is_visible(&self.cells, plan, &after) {
-                                true => Verdict::Applied,
-                                false => Verdict::NotApplied,
-                            }
-                        }
-                        (Verdict::Unknown, None) => Verdict::NotApplied,
-                        (Verdict::Unknown, Some(_)) => return Err(lost.take().unwrap_or_else(contended)),
-                        (verdict, _) => verdict,
-                    };
-                    return Ok((verdict, after));
-                }
-                Err(error) if error.is_outcome_unknown() => error,
-                Err(error) => return Err(lost.take().unwrap_or(error)),
-            };
-            tracing::debug!(%error, "the answer to a change of a latch was lost");
-            lost.get_or_insert(error);
-            sleep_until(deadline.min(Instant::now() + pauses.next_pause())).await;
-            let Ok(seen) = self.read(participants, deadline).await else {
-                return Err(lost.take().unwrap_or_else(contended));
-            };
-            match judge(&self.cells, plan, base, &seen) {
-                Verdict::Open if Instant::now() < deadline => {}
-                Verdict::Open | Verdict::Unknown => return Err(lost.take().unwrap_or_else(contended)),
-                verdict => return Ok((verdict, seen)),
-            }
         }
     }
 }
@@ -218,7 +194,7 @@ fn counted(observation: &LatchObservation, counted: bool) -> Result<LatchCount> 
     })
 }
 
-fn contended() -> Error {
+pub(crate) fn contended() -> Error {
     Error::new(
         ErrorKind::Conflict,
         "other clients changed the latch at each attempt",

@@ -14,6 +14,7 @@ use super::{
     layout::Cells,
     note::{ChangeId, Ends, NewChange, Note},
     observation::{Count, LatchObservation},
+    optimistic::Verdict,
     pending::{Pending, Resolution},
     plan::{self, KNOWN_AFTER, LatchOperation, Tally},
     state::LatchState,
@@ -38,19 +39,6 @@ pub(crate) struct Intent {
     change: ChangeId,
     /// The timestamp of the note that it replaces.
     planned_on: Option<u64>,
-}
-
-/// What is known about a change whose note was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Applied,
-    /// It was not applied, and no copy of it in flight can be.
-    NotApplied,
-    /// Nothing was changed yet, so it may be sent again: at most one of all copies is applied.
-    Open,
-    /// It is noted, but its count is not written.
-    Noted,
-    Unknown,
 }
 
 /// Plans a change of the counts.

@@ -65,7 +65,8 @@
 // | `in_transaction` | a count-down as part of a transaction |
 // | `barrier` | `Barrier`: parties that wait for each other in generations |
 // | `watch` | waiting for latches |
-// | `change` | plans a change, writes it if the row is unchanged, reads the result |
+// | `optimistic` | the loop of all changes: read, plan, write if the row is unchanged, judge, pause |
+// | `change` | changes of a latch |
 // | `plan` | what to write, given what was read. No I/O |
 // | `intent` | the same for a client whose conditions cover one cell |
 // | `location` | the row of one latch, and the calls that read and change it |
@@ -91,6 +92,7 @@ mod manager;
 mod name;
 mod note;
 mod observation;
+mod optimistic;
 mod pending;
 mod plan;
 mod state;
@@ -99,12 +101,14 @@ mod watch;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
+    change::contended,
     handle::{LastChanged, check_life, whole},
-    intent::{Intent, Verdict, begun, check_leftover, intend, intend_to_delete},
+    intent::{Intent, begun, check_leftover, intend, intend_to_delete},
     layout::Cells,
     name::check_farm,
     note::NewChange,
     observation::{LatchObservation, Participants},
+    optimistic::{Change, Planned, Verdict, apply},
     plan::{LatchOperation, encode, gone},
     watch::{Extent, PollResult, Source, Watch},
 };

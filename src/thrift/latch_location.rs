@@ -14,17 +14,14 @@ use futures::{
 use hbase_client::{Effect, Row, SystemEnvironment, low_level::Pauses};
 use tokio::time::Instant;
 
-use super::{
-    failure::is_transient,
-    rows::{Rows, resend},
-};
+use super::rows::{Rows, resend};
 use crate::{
     error::{Error, ErrorKind, Result, unknown, unknown_if},
     java_layout::Level,
     latch::{
-        Cells, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
-        Participants, PollResult, Source, Verdict, begun, check_leftover, encode, gone, intend,
-        intend_to_delete,
+        Cells, Change, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
+        Participants, Planned, PollResult, Source, Verdict, apply, begun, check_leftover, contended, encode,
+        gone, intend, intend_to_delete,
     },
 };
 
@@ -43,6 +40,73 @@ pub(super) struct LatchRows {
 pub(super) struct ThriftLatchLocation {
     pub(super) rows: LatchRows,
     pub(super) cells: Cells,
+}
+
+/// A change of one latch.
+struct ThriftLatchChange<'a> {
+    location: &'a ThriftLatchLocation,
+    operation: &'a LatchOperation,
+    change: NewChange<'a>,
+    deadline: Instant,
+}
+
+impl Change for ThriftLatchChange<'_> {
+    type Row = LatchObservation;
+    type Plan = Intent;
+    type Answer = (LatchCount, Option<u64>);
+
+    async fn read(&self) -> Result<LatchObservation> {
+        self.location.read(Participants::None, self.deadline).await
+    }
+
+    async fn plan(&self, observation: &mut LatchObservation) -> Result<Planned<Intent, Self::Answer>> {
+        let location = self.location;
+        let seen = std::mem::take(observation);
+        *observation = location.settle(seen, Participants::None, self.deadline).await?;
+        let intent = intend(&location.cells, self.operation, self.change, observation)?;
+        if intent.ends.is_none() {
+            // Leftover counts would be added up, and cells under a count with a shorter life would
+            // become visible again. There is no latch, so these counts are not needed.
+            location.forget(observation, self.deadline).await?;
+        }
+        Ok(Planned::Write(intent))
+    }
+
+    /// Puts the note. If it does not show afterwards, a put that the gateway repeats by itself may be
+    /// in flight.
+    async fn write(&self, intent: &Intent, _: &LatchObservation) -> Result<(Verdict, LatchObservation)> {
+        self.location.put_note(intent, self.deadline).await?;
+        let noted = self.read().await.map_err(unknown)?;
+        match intent.judge(&noted) {
+            Verdict::Open => Err(unknown(contended())),
+            Verdict::Unknown => Err(unknown(interfered())),
+            verdict => Ok((verdict, noted)),
+        }
+    }
+
+    fn judge(&self, intent: &Intent, _: &LatchObservation, observation: &LatchObservation) -> Verdict {
+        intent.judge(observation)
+    }
+
+    async fn complete(&mut self, intent: Intent, noted: LatchObservation) -> Result<Option<Self::Answer>> {
+        let level = self.location.cells.level;
+        let Some(after) = self.location.land_noted(&intent, noted, self.deadline).await? else {
+            return Ok(None);
+        };
+        let latch = Some(intent.latch());
+        // The latch may have ended meanwhile, and another one of its name may have begun.
+        let is_there = after.deadline(level).is_some() && after.latch() == latch;
+        let left = if is_there {
+            after.left().map_err(unknown)?
+        } else {
+            intent.left
+        };
+        Ok(Some((LatchCount { left, counted: true }, latch)))
+    }
+
+    fn contended() -> Error {
+        contended()
+    }
 }
 
 impl ThriftLatchLocation {
@@ -70,26 +134,13 @@ impl ThriftLatchLocation {
         operation: &LatchOperation,
         deadline: Instant,
     ) -> Result<(LatchCount, Option<u64>)> {
-        let change = NewChange::new(&SystemEnvironment);
-        let mut pauses = Pauses::after_conflicts();
-        loop {
-            let observation = self.read_and_settle(Participants::None, deadline).await?;
-            let intent = intend(&self.cells, operation, change, &observation)?;
-            if let Some(after) = self.carry_out(&intent, &observation, deadline).await? {
-                let latch = Some(intent.latch());
-                // The latch may have ended meanwhile, and another one of its name may have begun.
-                let is_there = after.deadline(self.cells.level).is_some() && after.latch() == latch;
-                let left = if is_there {
-                    after.left().map_err(unknown)?
-                } else {
-                    intent.left
-                };
-                return Ok((LatchCount { left, counted: true }, latch));
-            }
-            if !pauses.wait_before(deadline).await {
-                return Err(contended());
-            }
-        }
+        let mut change = ThriftLatchChange {
+            location: self,
+            operation,
+            change: NewChange::new(&SystemEnvironment),
+            deadline,
+        };
+        apply(&mut change, deadline).await
     }
 
     /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
@@ -103,8 +154,11 @@ impl ThriftLatchLocation {
         let mut pauses = Pauses::after_conflicts();
         let mut is_any = false;
         loop {
-            let observation = self.read_and_settle(Participants::All, deadline).await;
-            let observation = observation.map_err(unknown_if(is_any))?;
+            let observation = async {
+                let observation = self.read(Participants::All, deadline).await?;
+                self.settle(observation, Participants::All, deadline).await
+            };
+            let observation = observation.await.map_err(unknown_if(is_any))?;
             let intent = self
                 .cells
                 .note
@@ -120,6 +174,42 @@ impl ThriftLatchLocation {
             self.forget(&observation, deadline).await.map_err(unknown)?;
             if !pauses.wait_before(deadline).await {
                 return Err(unknown(contended()));
+            }
+        }
+    }
+
+    /// Writes the count of a change that is noted. Returns the last observation, or `None` if the
+    /// change was not applied and cannot be any more.
+    async fn land_noted(
+        &self,
+        intent: &Intent,
+        noted: LatchObservation,
+        deadline: Instant,
+    ) -> Result<Option<LatchObservation>> {
+        if intent.judge(&noted) == Verdict::Applied {
+            self.tidy_up(&noted, &noted, deadline).await;
+            return Ok(Some(noted));
+        }
+        let begins = intent.ends.is_none();
+        if !begins && is_over(intent, &noted, self.cells.level) {
+            return Err(gone(LatchState::Expired).with_effect(effect_of_over(&noted, self.cells.level)));
+        }
+        self.land(&noted, deadline).await.map_err(unknown)?;
+        // Immediately: until it is read, a Java client's count may hide or include it.
+        let after = self.read(Participants::None, deadline).await.map_err(unknown)?;
+        match intent.judge(&after) {
+            Verdict::Applied => {
+                self.tidy_up(&noted, &after, deadline).await;
+                Ok(Some(after))
+            }
+            Verdict::NotApplied => Ok(None),
+            // A delete marker of the same millisecond hides it, or the latch has ended already.
+            Verdict::Noted if begins => Ok(None),
+            Verdict::Noted | Verdict::Open | Verdict::Unknown => {
+                Err(unknown(match after.deadline(self.cells.level) {
+                    Some(_) => interfered(),
+                    None => gone(LatchState::Expired),
+                }))
             }
         }
     }
@@ -146,87 +236,6 @@ impl ThriftLatchLocation {
             .await?;
         }
         Ok(())
-    }
-
-    /// Applies the change that was planned on this observation. Returns the last observation, or
-    /// `None` if the change was not applied and cannot be any more.
-    async fn carry_out(
-        &self,
-        intent: &Intent,
-        base: &LatchObservation,
-        deadline: Instant,
-    ) -> Result<Option<LatchObservation>> {
-        if intent.ends.is_none() {
-            // Leftover counts would be added up, and cells under a count with a shorter life would
-            // become visible again. There is no latch, so these counts are not needed.
-            self.forget(base, deadline).await?;
-        }
-        let (verdict, noted) = self.note(intent, deadline).await?;
-        match verdict {
-            Verdict::Applied => {
-                self.tidy_up(&noted, &noted, deadline).await;
-                return Ok(Some(noted));
-            }
-            Verdict::NotApplied => return Ok(None),
-            Verdict::Noted => {}
-            Verdict::Open | Verdict::Unknown => return Err(unknown(interfered())),
-        }
-        let begins = intent.ends.is_none();
-        if !begins && is_over(intent, &noted, self.cells.level) {
-            return Err(gone(LatchState::Expired).with_effect(effect_of_over(&noted, self.cells.level)));
-        }
-        let landed = self.land(&noted, deadline).await;
-        landed.map_err(unknown)?;
-        // Immediately: until it is read, a Java client's count may hide or include it.
-        let after = self.read(Participants::None, deadline).await.map_err(unknown)?;
-        match intent.judge(&after) {
-            Verdict::Applied => {
-                self.tidy_up(&noted, &after, deadline).await;
-                Ok(Some(after))
-            }
-            Verdict::NotApplied => Ok(None),
-            // A delete marker of the same millisecond hides it, or the latch has ended already.
-            Verdict::Noted if begins => Ok(None),
-            Verdict::Noted | Verdict::Open | Verdict::Unknown => {
-                Err(unknown(match after.deadline(self.cells.level) {
-                    Some(_) => interfered(),
-                    None => gone(LatchState::Expired),
-                }))
-            }
-        }
-    }
-
-    /// Puts the note of a change, and again while its outcome is unknown.
-    async fn note(&self, intent: &Intent, deadline: Instant) -> Result<(Verdict, LatchObservation)> {
-        let mut pauses = Pauses::after_conflicts();
-        let mut lost = None;
-        loop {
-            match self.put_note(intent, deadline).await {
-                Ok(_) => {}
-                Err(error) if error.is_outcome_unknown() => lost = lost.or(Some(error)),
-                // The outcome of an earlier put is still to be determined.
-                Err(error) if is_transient(&error) && lost.is_some() => {}
-                Err(error) => return Err(lost.unwrap_or(error)),
-            }
-            let seen = match self.read(Participants::None, deadline).await {
-                Ok(seen) => seen,
-                Err(error) if is_transient(&error) && pauses.wait_before(deadline).await => {
-                    lost = lost.or_else(|| Some(unknown(error)));
-                    continue;
-                }
-                Err(error) => return Err(lost.unwrap_or_else(|| unknown(error))),
-            };
-            match (intent.judge(&seen), lost.take()) {
-                (Verdict::Open, error) => {
-                    lost = error;
-                    if !pauses.wait_before(deadline).await {
-                        return Err(lost.unwrap_or_else(|| unknown(contended())));
-                    }
-                }
-                (Verdict::Unknown, Some(error)) => return Err(error),
-                (verdict, _) => return Ok((verdict, seen)),
-            }
-        }
     }
 
     async fn put_note(&self, intent: &Intent, deadline: Instant) -> Result<bool> {
@@ -257,16 +266,16 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Reads the latch, after writing a count that another client has noted. A count that still
+    /// Writes a count that another client has noted, and reads the latch again. A count that still
     /// waits after that was written without effect.
-    async fn read_and_settle(
+    async fn settle(
         &self,
+        mut observation: LatchObservation,
         participants: Participants<'_>,
         deadline: Instant,
     ) -> Result<LatchObservation> {
         let mut landed = None;
         loop {
-            let observation = self.read(participants, deadline).await?;
             let note = observation.waiting().and(observation.note.as_ref());
             let Some(note) = note
                 .map(|(_, seen)| seen.value.clone())
@@ -281,6 +290,7 @@ impl ThriftLatchLocation {
             };
             written.await.map_err(|error| error.with_effect(Effect::None))?;
             landed = Some(note);
+            observation = self.read(participants, deadline).await?;
         }
     }
 
@@ -415,17 +425,6 @@ fn seen(cells: &Cells, row: Option<&Row>) -> Result<LatchObservation> {
 
 fn checked(cells: &Cells, observation: LatchObservation) -> Result<LatchObservation> {
     check_leftover(cells, &observation).map(|()| observation)
-}
-
-fn contended() -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        "other clients changed the latch at each attempt",
-    )
-    .with_retryable(true)
-    .with_hint(
-        "try again; where many count at once, let each process add up what it counts, or allow more time",
-    )
 }
 
 fn interfered() -> Error {

@@ -1,11 +1,10 @@
-//! Changes of a barrier: plan on the observed cells, write if they are unchanged, and judge by the
-//! cells as they were read after that.
+//! Changes of a barrier.
 
 use hbase_client::{
     Row,
-    low_level::{ActionAnswer, CallKind, MultiCall, Pauses, RegionAction, RegionCall, TableCalls},
+    low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, TableCalls},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::{
     Barrier,
@@ -14,8 +13,101 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result, unknown_if},
-    latch::note::NewChange,
+    latch::{
+        note::NewChange,
+        observation::ObservedCell,
+        optimistic::{Change, Planned, Verdict, apply},
+    },
 };
+
+/// A change of one barrier.
+struct BarrierChange<'a, F> {
+    barrier: &'a Barrier,
+    planned: F,
+    change: NewChange<'a>,
+    /// The cell of an earlier generation that hid the cell of a later one.
+    hides: Option<ObservedCell>,
+    deadline: Instant,
+}
+
+impl<T, F> Change for BarrierChange<'_, F>
+where
+    F: Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
+{
+    type Row = BarrierObservation;
+    type Plan = (T, Plan);
+    type Answer = T;
+
+    async fn read(&self) -> Result<BarrierObservation> {
+        self.barrier.read(self.deadline).await
+    }
+
+    async fn plan(&self, observation: &mut BarrierObservation) -> Result<Planned<(T, Plan), T>> {
+        let arrivals = observation.arrivals.as_ref().map(|(_, cell)| cell);
+        observation.hides = arrivals.is_some() && arrivals == self.hides.as_ref();
+        let (answer, plan) = (self.planned)(self.change, observation)?;
+        Ok(match plan {
+            Some(plan) => Planned::Write((answer, plan)),
+            None => Planned::Done(answer),
+        })
+    }
+
+    async fn write(
+        &self,
+        planned: &(T, Plan),
+        base: &BarrierObservation,
+    ) -> Result<(Verdict, BarrierObservation)> {
+        let made = self.barrier.make(&planned.1, CallKind::Write, self.deadline);
+        let (processed, after) = made.await?;
+        let verdict = if processed && after.state.is_some() {
+            Verdict::Applied
+        } else {
+            self.judge(planned, base, &after)
+        };
+        Ok((verdict, after))
+    }
+
+    fn judge(&self, _: &(T, Plan), base: &BarrierObservation, row: &BarrierObservation) -> Verdict {
+        let Some((before, _)) = &base.state else {
+            // A creation. The barrier has its number even if the note has forgotten the change.
+            return match (self.planned)(self.change, row) {
+                Ok((_, None)) => Verdict::Applied,
+                Ok((_, Some(_))) => Verdict::Open,
+                Err(_) => Verdict::NotApplied,
+            };
+        };
+        let Some((now, _)) = &row.state else {
+            return Verdict::Unknown;
+        };
+        match now.note.has(self.change.id, Some(&before.note)) {
+            Some(true) => Verdict::Applied,
+            Some(false) if now.note == before.note => Verdict::Open,
+            Some(false) => Verdict::NotApplied,
+            None => Verdict::Unknown,
+        }
+    }
+
+    async fn complete(&mut self, (answer, plan): (T, Plan), after: BarrierObservation) -> Result<Option<T>> {
+        // If the first arrival of a generation is hidden, no other party is in that generation.
+        // Either the cell of an earlier generation hides it, or a delete marker of the same
+        // millisecond.
+        if plan.begins.is_some_and(|arrival| after.is_broken(&arrival)) {
+            self.change = NewChange::new(self.barrier.table.connection().environment());
+            self.hides = after.arrivals.map(|(_, cell)| cell);
+            return Ok(None);
+        }
+        Ok(Some(answer))
+    }
+
+    fn contended() -> Error {
+        Error::new(
+            ErrorKind::Conflict,
+            "other clients changed the barrier at each attempt",
+        )
+        .with_retryable(true)
+        .with_hint("try again; where many arrive at once, allow more time")
+    }
+}
 
 impl Barrier {
     /// Plans a change and applies it, again until it is applied or there is nothing to do.
@@ -24,76 +116,28 @@ impl Barrier {
         planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
     ) -> Result<T> {
         let deadline = self.table.deadline();
-        let changed = self.change_until(planned, deadline).await;
+        let mut change = BarrierChange {
+            barrier: self,
+            planned,
+            change: NewChange::new(self.table.connection().environment()),
+            hides: None,
+            deadline,
+        };
+        let changed = apply(&mut change, deadline).await;
         changed.map_err(|error| self.in_context(error))
-    }
-
-    async fn change_until<T>(
-        &self,
-        planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
-        deadline: Instant,
-    ) -> Result<T> {
-        let mut change = NewChange::new(self.table.connection().environment());
-        let mut pauses = Pauses::after_conflicts();
-        let mut lost: Option<Error> = None;
-        let mut observation = self.read(deadline).await?;
-        loop {
-            let (answer, plan) = planned(change, &observation)?;
-            let Some(plan) = plan else {
-                return Ok(answer);
-            };
-            let begins = plan.begins.clone();
-            let (processed, mut seen) = match self.make(plan, CallKind::Write, deadline).await {
-                Ok(made) => made,
-                Err(error) if error.is_outcome_unknown() => {
-                    lost.get_or_insert(error);
-                    match self.read(deadline).await {
-                        Ok(seen) => (false, seen),
-                        Err(error) => return Err(lost.unwrap_or(error)),
-                    }
-                }
-                Err(error) => return Err(lost.unwrap_or(error)),
-            };
-            let before = observation.state.as_ref().map(|(state, _)| &state.note);
-            // `None` if the note does not remember it, or if a delete marker of the same moment
-            // hides the created cell.
-            let made = match &seen.state {
-                Some(_) if processed => Some(true),
-                Some((state, _)) => state.note.has(change.id, before),
-                None => None,
-            };
-            match made {
-                // If the first arrival of a generation is hidden, no other party is in that
-                // generation. Either the cell of an earlier generation hides it, or a delete marker
-                // of the same millisecond.
-                Some(true) if begins.is_some_and(|arrival| seen.is_broken(&arrival)) => {
-                    (change, lost) = (NewChange::new(self.table.connection().environment()), None);
-                    seen.hides = seen.arrivals.is_some();
-                }
-                Some(true) => return Ok(answer),
-                None if before.is_some() && lost.is_some() => return Err(lost.unwrap_or_else(contended)),
-                _ => {}
-            }
-            observation = seen;
-            let now = Instant::now();
-            if now >= deadline {
-                return Err(lost.unwrap_or_else(contended));
-            }
-            sleep_until(deadline.min(now + pauses.next_pause())).await;
-        }
     }
 
     /// Applies a change if the cells are unchanged since it was planned. Returns whether the server
     /// applied it, and the barrier as it was read after that.
     pub(super) async fn make(
         &self,
-        plan: Plan,
+        plan: &Plan,
         kind: CallKind,
         deadline: Instant,
     ) -> Result<(bool, BarrierObservation)> {
         let change = RegionAction::Conditional {
-            mutations: plan.mutations,
-            condition: plan.condition,
+            mutations: plan.mutations.clone(),
+            condition: plan.condition.clone(),
         };
         let actions = vec![change, RegionAction::Get(observation::get(&self.row))];
         let answers = self.send(actions, kind, deadline).await?;
@@ -140,13 +184,4 @@ fn row_of(answers: Vec<ActionAnswer>) -> Option<Row> {
         ActionAnswer::Row(row) => row,
         _ => None,
     })
-}
-
-fn contended() -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        "other clients changed the barrier at each attempt",
-    )
-    .with_retryable(true)
-    .with_hint("try again; where many arrive at once, allow more time")
 }

@@ -235,7 +235,7 @@ impl Barrier {
             return Ok(ended);
         };
         // The last arrival may be in the log and not visible yet. The server applies one of the two.
-        let ending = self.make(plan, CallKind::IdempotentWrite, deadline).await;
+        let ending = self.make(&plan, CallKind::IdempotentWrite, deadline).await;
         // To try again is as good as to know.
         let (_, seen) = ending.map_err(|error| error.with_effect(Effect::None))?;
         seen.ended(arrival)

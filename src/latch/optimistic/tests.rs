@@ -1,0 +1,125 @@
+//! Many parties that change one row at once, in virtual time.
+
+use std::{ops::Range, time::Duration};
+
+use futures::future::try_join_all;
+use hbase_fake::{FakeHBase, Latency};
+use tokio::time::Instant;
+
+use crate::{
+    Connection, Error, ErrorKind, Level, Result,
+    latch::{LatchManager, LatchManagerOptions, LatchState},
+};
+
+/// Calls take 2 ms, longer than the pauses after the first conflicts.
+const THERE_OR_BACK: Range<Duration> = Duration::from_millis(1)..Duration::from_millis(1);
+
+fn cluster() -> FakeHBase {
+    let latency = Latency {
+        request: THERE_OR_BACK,
+        answer: THERE_OR_BACK,
+        ..Latency::NONE
+    };
+    let hbase = FakeHBase::builder().latency(latency).build();
+    hbase.create_table("D_LTCH_jobs", &["C", "S"], &[]);
+    hbase
+}
+
+/// One process for each party.
+async fn processes(hbase: &FakeHBase, parties: usize, timeout: Duration) -> Result<Vec<LatchManager>> {
+    try_join_all((0..parties).map(|_| async {
+        let connection = Connection::builder(hbase.config().with_operation_timeout(timeout))
+            .connector(hbase.connector())
+            .environment(hbase.environment())
+            .connect()
+            .await?;
+        LatchManagerOptions::new("billing", "fra")
+            .open(&connection, "D_LTCH_jobs")
+            .await
+    }))
+    .await
+}
+
+/// Returns how long it takes until all parties have arrived at a latch.
+async fn at_a_latch(hbase: &FakeHBase, parties: usize) -> Result<Duration> {
+    let processes = processes(hbase, parties, Duration::from_secs(60)).await?;
+    let latches = processes
+        .iter()
+        .map(|latches| latches.latch(Level::Dc, "all"))
+        .collect::<Result<Vec<_>>>()?;
+    latches[0].init(parties as u64, Duration::from_secs(600)).await?;
+    let began = Instant::now();
+    try_join_all(latches.iter().enumerate().map(|(party, latch)| async move {
+        let name = party.to_string();
+        latch.arrive(&name).await
+    }))
+    .await?;
+    let took = began.elapsed();
+    assert_eq!(latches[0].show().await?.state, LatchState::Reached);
+    Ok(took)
+}
+
+/// Returns how long it takes until all parties have arrived at a barrier.
+async fn at_a_barrier(hbase: &FakeHBase, parties: usize) -> Result<Duration> {
+    let processes = processes(hbase, parties, Duration::from_secs(60)).await?;
+    let barriers = processes
+        .iter()
+        .map(|latches| latches.barrier("all"))
+        .collect::<Result<Vec<_>>>()?;
+    let count = u32::try_from(parties).unwrap_or(u32::MAX);
+    barriers[0].create(count, Duration::from_secs(600)).await?;
+    let began = Instant::now();
+    let arrivals = try_join_all(barriers.iter().enumerate().map(|(party, barrier)| async move {
+        let name = party.to_string();
+        barrier.arrive(&name).await
+    }))
+    .await?;
+    assert!(arrivals.iter().all(|arrival| arrival.generation() == 1));
+    Ok(began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn parties_that_arrive_at_once_all_arrive_within_seconds() {
+    for (parties, limit) in [(20, 1), (100, 3)] {
+        let limit = Duration::from_secs(limit);
+        let hbase = cluster();
+        let latch = at_a_latch(&hbase, parties).await.unwrap();
+        let barrier = at_a_barrier(&hbase, parties).await.unwrap();
+        assert!(
+            latch < limit && barrier < limit,
+            "{parties} parties: {latch:?} at a latch, {barrier:?} at a barrier"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_that_conflicts_until_its_deadline_is_a_conflict() {
+    let hbase = cluster();
+    let processes = processes(&hbase, 100, Duration::from_millis(200)).await.unwrap();
+    let barrier = processes[0].barrier("all").unwrap();
+    barrier.create(100, Duration::from_secs(600)).await.unwrap();
+    let latch = processes[0].latch(Level::Dc, "all").unwrap();
+    latch.init(100, Duration::from_secs(600)).await.unwrap();
+    let arrivals = processes.iter().enumerate().map(|(party, latches)| async move {
+        let name = party.to_string();
+        let latch = latches.latch(Level::Dc, "all")?.arrive(&name).await;
+        let barrier = latches.barrier("all")?.arrive(&name).await;
+        Ok::<_, Error>([latch.err(), barrier.err()])
+    });
+    let failed: Vec<Error> = try_join_all(arrivals)
+        .await
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    // The deadline may cut off an answer.
+    let (unknown, conflicts): (Vec<_>, Vec<_>) = failed.iter().partition(|error| error.is_outcome_unknown());
+    assert!(conflicts.len() > 50 && unknown.len() < 10, "{failed:?}");
+    for error in conflicts {
+        assert!(
+            error.kind() == ErrorKind::Conflict && error.is_retryable(),
+            "{error}"
+        );
+    }
+}
