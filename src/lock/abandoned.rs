@@ -1,4 +1,4 @@
-//! Background release of the locks of abandoned attempts and dropped guards.
+//! Background release of the locks of abandoned attempts.
 
 use std::{
     collections::HashMap,
@@ -15,27 +15,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{
-    acquire::LockAttempt, background::run_in_background, claim::LockClaim, layout::LockRows,
-    location::LockLocation, row_state::RowState,
-};
+use super::{acquire::LockAttempt, background::run_in_background, layout::LockRows, row_state::RowState};
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How long an attempt whose answer was lost may still be applied. A server drops a call that has
 /// waited for longer than its client's timeout, and the calls of a disconnected client.
 const LATEST_ARRIVAL: Duration = Duration::from_secs(120);
-
-/// Releases a hold, with retries until its lease expires on the server.
-pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
-    let mut pauses = Pauses::after_lost_answers();
-    while location.now() < claim.latest_end() {
-        match location.vacate(claim, location.table.deadline()).await {
-            Ok(_) => return,
-            Err(error) => tracing::debug!(%error, "could not give a lock back"),
-        }
-        sleep(pauses.next_pause()).await;
-    }
-}
 
 /// An attempt to take a lock that may have won it, or may still win it.
 pub(crate) trait Abandoned: Clone + Send + Sync + 'static {

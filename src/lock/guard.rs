@@ -1,34 +1,24 @@
 //! Held locks.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
-use hbase_client::low_level::TableCalls;
-use tokio::{
-    runtime::Handle,
-    sync::MutexGuard,
-    task::JoinHandle,
-    time::{Instant, sleep_until, timeout_at},
-};
+use hbase_client::{Environment, low_level::TableCalls};
+use tokio::time::Instant;
 
 use super::{
-    abandoned,
-    background::run_in_background,
+    background::TrackedTask,
     claim::LockClaim,
-    clock::{Clock, Moment},
-    keeper::Renewable,
+    clock::Moment,
+    hold::{HeldLocation, Hold},
     local::LocalClaim,
     location::LockLocation,
     owner::LockToken,
-    renew::{Renewal, attempt_timeout},
     request::LockRequest,
     state::{LockLoss, ReleaseOutcome},
     term::Term,
 };
-use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result},
-    observe,
-};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// A held lock. It is held until it is released or lost, or its lease expires.
 ///
@@ -59,23 +49,9 @@ use crate::{
 /// awaited in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {
-    pub(super) held: Arc<Held>,
-    keeper: JoinHandle<()>,
-    /// The runtime of the keeper.
-    runtime: Handle,
-}
-
-/// A held lock, shared by the guard and its keeper.
-pub(super) struct Held {
-    pub(super) name: String,
-    pub(super) location: LockLocation,
-    token: LockToken,
-    fencing: i64,
+    pub(super) hold: Hold<LockLocation>,
     /// The first bytes of its owner cells.
     pub(super) beginning: Bytes,
-    /// Locked while the hold is changed.
-    pub(super) claim: Arc<tokio::sync::Mutex<LockClaim>>,
-    pub(super) term: Arc<Term<LocalClaim>>,
 }
 
 impl LockGuard {
@@ -86,33 +62,23 @@ impl LockGuard {
         claim: LockClaim,
         term: Term<LocalClaim>,
     ) -> Self {
-        let held = Arc::new(Held {
-            name,
-            location,
-            term: Arc::new(term),
-            token: claim.token,
-            fencing: claim.fencing,
-            beginning: claim
-                .row_leases
-                .last()
-                .map(|row_lease| row_lease.held.beginning())
-                .unwrap_or_default(),
-            claim: Arc::new(tokio::sync::Mutex::new(claim)),
-        });
-        let runtime = Handle::current();
-        let keeper = runtime.spawn(super::keeper::keep(Arc::clone(&held)));
+        let beginning = claim
+            .row_leases
+            .last()
+            .map(|row_lease| row_lease.held.beginning());
+        let fencing = (claim.token, claim.fencing);
         Self {
-            held,
-            keeper,
-            runtime,
+            hold: Hold::new(name, location, claim, fencing, term),
+            beginning: beginning.unwrap_or_default(),
         }
     }
 
     /// Renews a lease that is older than a third of its length, before the guard is returned.
     pub(crate) async fn renew_if_aged(&self) -> Result<()> {
-        match self.remaining() < self.held.term.lasts() / 3 * 2 {
-            true => self.renew().await,
-            false => Ok(()),
+        if self.remaining() < self.hold.held.term.lasts() / 3 * 2 {
+            self.renew().await
+        } else {
+            Ok(())
         }
     }
 
@@ -123,34 +89,34 @@ impl LockGuard {
     ///
     /// Returns the errors of the call. The hold is released in the background then.
     pub(crate) async fn for_lease_of(self, request: &LockRequest) -> Result<Option<Self>> {
-        self.keeper.abort();
+        self.hold.stop();
+        let held = &self.hold.held;
         let deadline = Instant::now() + self.remaining();
-        let mut claim = self.held.lock_claim(deadline).await?;
-        if self.held.term.loss().is_some() {
+        let mut claim = held.lock_claim(deadline).await?;
+        if held.term.loss().is_some() {
             return Ok(None);
         }
-        let location = &self.held.location;
-        let until = match location.renew(&mut claim, request.lease, deadline).await? {
-            Renewal::Held(until) => until,
-            Renewal::Lost(_) => return Ok(None),
+        let renewed = held.location.renew(&mut claim, request.lease, deadline).await?;
+        let Ok(until) = renewed else {
+            return Ok(None);
         };
-        let clock = self.held.term.clock().clone();
+        let clock = held.term.clock().clone();
         let term = Term::ending(clock, until, request.lease, request.margin(), request.renewed);
-        let guard = Self::new(self.held.name.clone(), location.clone(), claim.clone(), term);
+        let guard = Self::new(held.name.clone(), held.location.clone(), claim.clone(), term);
         drop(claim);
         // The other guard releases the hold from now on.
-        self.held.term.detach();
+        held.term.detach();
         Ok(guard.is_held().then_some(guard))
     }
 
     /// Stops the renewals in the background.
     pub(super) fn stop_auto_renewal(&self) {
-        self.held.term.stop_auto_renewal();
+        self.hold.held.term.stop_auto_renewal();
     }
 
     /// Returns the error of a lock that was lost before it could be returned to the caller.
     pub(super) fn early_loss_error(&self) -> Error {
-        let error = match self.held.term.loss() {
+        let error = match self.hold.held.term.loss() {
             None | Some(LockLoss::Expired) => Error::new(
                 ClientErrorKind::DeadlineExceeded,
                 "the lock was acquired, but its lease expired before the guard could be returned",
@@ -160,17 +126,17 @@ impl LockGuard {
                 ErrorKind::LockLost,
                 format!(
                     "the lock was acquired, and lost before the guard could be returned: {}",
-                    loss.at(self.held.location.wall_clock())
+                    loss.at(self.hold.held.location.wall_clock())
                 ),
             )
             .with_hint("try again"),
         };
-        self.held.in_context(error.with_retryable(true))
+        self.hold.held.in_context(error.with_retryable(true))
     }
 
     /// Keeps the local claim as long as the lock is held.
     pub(crate) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
-        local_claim.keep_for(&self.held.term);
+        self.hold.keep(local_claim);
         self
     }
 
@@ -182,7 +148,7 @@ impl LockGuard {
     ///   lock](crate::coordination::ReadWriteLock) or [election](crate::coordination::Election).
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.held.name
+        &self.hold.held.name
     }
 
     /// Returns the token of this hold. Any process that has the token can
@@ -190,7 +156,7 @@ impl LockGuard {
     /// [resume](super::LockRequest::resume) it with its own guard.
     #[must_use]
     pub fn token(&self) -> LockToken {
-        self.held.token
+        self.hold.held.token
     }
 
     /// Returns the fencing number, which is higher than that of every earlier holder of this lock.
@@ -207,7 +173,7 @@ impl LockGuard {
     /// as long as no server's clock is behind another's.
     #[must_use]
     pub fn fencing(&self) -> i64 {
-        self.held.fencing
+        self.hold.held.fencing
     }
 
     /// Returns whether the lock is held: its lease has not expired, and no renewal was refused.
@@ -219,7 +185,7 @@ impl LockGuard {
     /// Returns the remaining lease, less the margin for clocks. Zero if it has expired or is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.held.term.left()
+        self.hold.held.term.left()
     }
 
     /// Waits until the lock is lost: its lease expires, even if the network is silent; a renewal is
@@ -229,7 +195,7 @@ impl LockGuard {
     ///
     /// May be dropped and called again at any time.
     pub async fn lost(&self) -> LockLoss {
-        self.held.term.lost().await
+        self.hold.held.term.lost().await
     }
 
     /// Renews the lease for its whole length from now on.
@@ -248,7 +214,7 @@ impl LockGuard {
     ///
     /// After any other error the lock is held for at least as long as before.
     pub async fn renew(&self) -> Result<()> {
-        self.held.renew(self.held.location.table.deadline()).await
+        self.hold.renew().await
     }
 
     /// Detaches the guard from the lock, which stays held until its lease expires or it is released
@@ -260,8 +226,7 @@ impl LockGuard {
     /// [`LockRequest::resume`]: super::LockRequest::resume
     #[must_use = "without its token the lock is held until its lease is over"]
     pub fn detach(self) -> LockToken {
-        self.held.term.detach();
-        self.held.token
+        self.hold.detach()
     }
 
     /// Releases the lock. Returns whether it was held until now, or until a [transaction released
@@ -283,154 +248,57 @@ impl LockGuard {
 
     /// Releases the lock of a guard that has several owners.
     pub(crate) async fn release_shared(&self) -> Result<ReleaseOutcome> {
-        self.keeper.abort();
-        let deadline = self.held.location.table.deadline();
-        let claim = self.held.lock_claim(deadline).await?;
-        if self.held.term.is_released() {
-            return Ok(ReleaseOutcome::Released);
-        }
-        let known = self.held.term.loss();
-        // On an error, dropping the guard retries the release in the background.
-        let vacated = self
-            .held
-            .location
-            .vacate(&claim, deadline)
-            .await
-            .map_err(|error| {
-                let error = error
-                    .with_hint_if_unknown("the release is retried in the background until the lease expires");
-                self.held.in_context(error)
-            })?;
-        drop(claim);
-        Ok(self.held.term.vacated(known, vacated))
+        self.hold.release().await
     }
 }
 
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        self.keeper.abort();
-        self.held.term.end_local_claim();
-        if !self.held.term.is_released() {
-            let held = Arc::clone(&self.held);
-            let tracked = held.location.tasks.begin();
-            run_in_background(&self.runtime, async move {
-                let _tracked = tracked;
-                let claim = held.claim.lock().await;
-                abandoned::vacate(&held.location, &claim).await;
-            });
-        }
-    }
-}
+impl HeldLocation for LockLocation {
+    type Claim = LockClaim;
 
-impl Held {
-    /// Locks the claim. A renewal, or a transaction that releases the lock, keeps it locked until
-    /// it completes.
-    async fn lock_claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
-        timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
-            let error = Error::new(
-                ClientErrorKind::DeadlineExceeded,
-                "timed out waiting for a renewal, or for the commit of a transaction that releases the lock",
-            );
-            let hint = "await or drop the commit of that transaction";
-            self.in_context(error.with_retryable(true).with_hint(hint))
-        })
+    fn environment(&self) -> &dyn Environment {
+        &**self.environment()
     }
 
-    fn lost_error(&self, loss: &LockLoss) -> Error {
-        let error = Error::new(
-            ErrorKind::LockLost,
-            format!(
-                "the lock is no longer held: {}",
-                loss.at(self.location.wall_clock())
-            ),
-        );
-        self.in_context(error.with_hint("stop the work that it protects, and acquire it again"))
+    fn deadline(&self) -> Instant {
+        self.table.deadline()
     }
 
-    fn in_context(&self, error: Error) -> Error {
-        self.location.in_context(&self.name, error)
-    }
-}
-
-impl Renewable for Held {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn clock(&self) -> &Clock {
-        self.term.clock()
+    async fn renew(
+        &self,
+        claim: &mut LockClaim,
+        lease: Duration,
+        deadline: Instant,
+    ) -> Result<Result<Moment, LockLoss>> {
+        self.renew(claim, lease, deadline).await
     }
 
-    fn until(&self) -> Option<Moment> {
-        self.term.until()
+    async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<ReleaseOutcome> {
+        self.vacate(claim, deadline).await
     }
 
-    fn is_renewed(&self) -> bool {
-        self.term.is_renewed()
+    fn latest_end(&self, claim: &LockClaim) -> Moment {
+        claim.latest_end()
     }
 
-    async fn renew(&self, deadline: Instant) -> Result<()> {
-        let renewed = self.renew_until(deadline).await;
-        observe::renewal(&renewed);
-        renewed
+    fn is_renewed(claim: &LockClaim) -> bool {
+        claim.renewals > 0
     }
 
-    fn expire(&self) {
-        self.term.expire();
+    fn begin_task(&self) -> Option<TrackedTask> {
+        Some(self.tasks.begin())
     }
 
-    async fn release_renewed(&self) {
-        if self.term.loss() != Some(LockLoss::Expired) {
-            return;
-        }
-        let claim = self.claim.lock().await;
-        if claim.renewals > 0 {
-            abandoned::vacate(&self.location, &claim).await;
-        }
-    }
-}
-
-impl Held {
-    async fn renew_until(&self, deadline: Instant) -> Result<()> {
-        loop {
-            let mut claim = self.lock_claim(deadline).await?;
-            if let Some(loss) = self.term.loss() {
-                return Err(self.lost_error(&loss));
-            }
-            let attempt_deadline = deadline.min(Instant::now() + attempt_timeout(self.term.left()));
-            let renewed = self
-                .location
-                .renew(&mut claim, self.term.lease(), attempt_deadline)
-                .await;
-            drop(claim);
-            match renewed {
-                Ok(Renewal::Held(until)) => {
-                    return self.term.extend(until).map_err(|loss| self.lost_error(&loss));
-                }
-                Ok(Renewal::Lost(loss)) => return Err(self.lost_error(&self.term.lose(loss))),
-                // A connection that was silent for that long is closed by now, so the next try
-                // opens another.
-                Err(error)
-                    if error.kind() == ClientErrorKind::DeadlineExceeded && attempt_deadline < deadline =>
-                {
-                    tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
-                    sleep_until(attempt_deadline).await;
-                }
-                Err(error) => {
-                    let hint = "it is held as it was, or longer; renew it again";
-                    return Err(self.in_context(error.with_hint_if_unknown(hint)));
-                }
-            }
-        }
+    fn in_context(&self, name: &str, error: Error) -> Error {
+        self.in_context(name, error)
     }
 }
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("name", &self.held.name)
-            .field("token", &self.held.token)
-            .field("fencing", &self.held.fencing)
+            .field("name", &self.hold.held.name)
+            .field("token", &self.hold.held.token)
+            .field("fencing", &self.hold.held.fencing)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

@@ -13,7 +13,8 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::{
     claim::LockClaim,
-    guard::{Held, LockGuard},
+    guard::LockGuard,
+    hold::Held,
     layout::{OWNER, PARTITION_FAMILY},
     location::LockLocation,
     owner::{HeldBy, Owner},
@@ -48,7 +49,7 @@ impl Transaction {
     /// that is already part of the transaction makes it invalid too.
     pub fn fenced_by(self, guard: &LockGuard) -> Self {
         self.add_part(|table| {
-            check_location(table, &guard.held.location, &guard.held.name)?;
+            check_location(table, &guard.hold.held.location, &guard.hold.held.name)?;
             Ok(Arc::new(Fence::by(guard)))
         })
     }
@@ -91,7 +92,7 @@ impl Transaction {
     /// The transaction becomes invalid for the same locks as with [`fenced_by`](Self::fenced_by).
     pub fn release_lock(self, guard: &LockGuard) -> Self {
         self.add_part(|table| {
-            check_location(table, &guard.held.location, &guard.held.name)?;
+            check_location(table, &guard.hold.held.location, &guard.hold.held.name)?;
             Ok(Arc::new(Release {
                 fence: Fence::by(guard),
                 changing: Mutex::default(),
@@ -113,7 +114,7 @@ impl UpdateView<'_> {
     /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) once the operation timeout
     ///   is over.
     pub fn fenced_by(&mut self, guard: &LockGuard) -> Result<&mut Self> {
-        check_location(self.table(), &guard.held.location, &guard.held.name)?;
+        check_location(self.table(), &guard.hold.held.location, &guard.hold.held.name)?;
         self.add_part(Arc::new(Fence::by(guard)))?;
         Ok(self)
     }
@@ -143,19 +144,19 @@ fn check_location(here: &TableName, location: &LockLocation, name: &str) -> Resu
 
 /// The condition that a lock is still held.
 struct Fence {
-    held: Arc<Held>,
+    held: Arc<Held<LockLocation>>,
     condition: Condition,
 }
 
 impl Fence {
     fn by(guard: &LockGuard) -> Self {
-        let held = Arc::clone(&guard.held);
+        let held = Arc::clone(&guard.hold.held);
         let rows = &held.location.rows;
         let condition = Condition::begins_with(
             rows.lock_row().clone(),
             rows.family.clone(),
             OWNER,
-            held.beginning.clone(),
+            guard.beginning.clone(),
         );
         Self {
             condition: condition.label(format!("lock {}", held.name)),

@@ -1,10 +1,13 @@
 //! The task that renews one lock if requested, and ends it when its lease expires.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{sleep_until, timeout_at};
 
-use super::clock::{Clock, Moment};
+use super::{
+    clock::Moment,
+    hold::{Held, HeldLocation},
+};
 use crate::error::{ErrorKind, Result};
 
 /// A renewal is due after this fraction of the lease that was left after the last one.
@@ -12,57 +15,30 @@ const RENEW_AFTER: u32 = 3;
 /// A failed renewal is tried again after about this fraction of it.
 const RETRY_AFTER: u32 = 10;
 
-/// A hold with a keeper.
-pub(crate) trait Renewable: Send + Sync + 'static {
-    /// Returns the name of the lock.
-    fn name(&self) -> &str;
-
-    /// Returns the clock that counts its lease.
-    fn clock(&self) -> &Clock;
-
-    /// Returns when the lock is lost unless it is renewed. `None` if it is lost already, or
-    /// released.
-    fn until(&self) -> Option<Moment>;
-
-    /// Returns whether it is renewed in the background.
-    fn is_renewed(&self) -> bool;
-
-    /// Renews it. The call ends by the deadline.
-    fn renew(&self, deadline: Instant) -> impl Future<Output = Result<()>> + Send;
-
-    /// Marks the lock as expired, unless it was renewed at this moment.
-    fn expire(&self);
-
-    /// Releases what the server may keep of a lock that has expired here: a renewal that was answered
-    /// too late, or not at all, may have prolonged its lease.
-    fn release_renewed(&self) -> impl Future<Output = ()> + Send;
-}
-
-pub(crate) async fn keep(held: Arc<impl Renewable>) {
-    let clock = held.clock();
+pub(super) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
+    let (clock, term) = (held.term.clock(), &held.term);
     // By this process's count, which is shorter than the lease by the margin.
-    let left = || held.until().map_or(Duration::ZERO, |until| clock.left(until));
-    let mut span = left();
+    let mut span = term.left();
     let mut due = clock.now().after(span / RENEW_AFTER);
-    while let Some(until) = held.until() {
+    while let Some(until) = term.until() {
         if clock.has_reached(until) {
-            held.expire();
+            term.expire();
             continue;
         }
-        let is_renewed = held.is_renewed();
+        let is_renewed = term.is_renewed();
         if !is_renewed || !clock.has_reached(due) {
             let next = if is_renewed { due.min(until) } else { until };
             sleep_until(clock.slice(next)).await;
             continue;
         }
-        due = match renewal(&*held, until).await {
+        due = match renewal(&held, until).await {
             Some(Ok(())) => {
-                span = left();
+                span = term.left();
                 clock.now().after(span / RENEW_AFTER)
             }
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
-                tracing::warn!(lock = %held.name(), %error, "could not renew a lock");
+                tracing::warn!(lock = %held.name, %error, "could not renew a lock");
                 clock
                     .now()
                     .after((span / RETRY_AFTER).mul_f64(0.5 + fastrand::f64()))
@@ -75,8 +51,8 @@ pub(crate) async fn keep(held: Arc<impl Renewable>) {
 
 /// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
 /// but a delay of the call must not delay the end of the lease.
-async fn renewal(held: &impl Renewable, until: Moment) -> Option<Result<()>> {
-    let clock = held.clock();
+async fn renewal<L: HeldLocation>(held: &Held<L>, until: Moment) -> Option<Result<()>> {
+    let clock = held.term.clock();
     let mut renewal = pin!(held.renew(clock.timer(until)));
     while !clock.has_reached(until) {
         if let Ok(ended) = timeout_at(clock.slice(until), &mut renewal).await {
@@ -88,56 +64,82 @@ async fn renewal(held: &impl Renewable, until: Moment) -> Option<Result<()>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
     };
 
+    use hbase_client::Environment;
+    use tokio::time::Instant;
+
     use super::*;
-    use crate::lock::clock::simulated::Virtual;
+    use crate::{
+        error::{ClientErrorKind, Error},
+        lock::{
+            LockLoss, LockToken, ReleaseOutcome,
+            background::TrackedTask,
+            clock::{Clock, simulated::Virtual},
+            hold::Hold,
+            term::Term,
+        },
+    };
 
     const LEASE: Duration = Duration::from_secs(30);
     const HELD_FOR: Duration = Duration::from_secs(300);
 
     /// A lock whose server answers for the first five minutes.
-    struct Held {
+    struct Location {
+        environment: Arc<Virtual>,
         clock: Clock,
         start: Moment,
-        until: Mutex<Option<Moment>>,
-        renewals: AtomicUsize,
+        renewals: Arc<AtomicUsize>,
     }
 
-    impl Renewable for Held {
-        fn name(&self) -> &'static str {
-            "lock"
+    impl HeldLocation for Location {
+        type Claim = ();
+
+        fn environment(&self) -> &dyn Environment {
+            &*self.environment
         }
 
-        fn clock(&self) -> &Clock {
-            &self.clock
+        fn deadline(&self) -> Instant {
+            Instant::now() + LEASE
         }
 
-        fn until(&self) -> Option<Moment> {
-            *self.until.lock().unwrap()
+        async fn renew(
+            &self,
+            (): &mut (),
+            lease: Duration,
+            deadline: Instant,
+        ) -> Result<Result<Moment, LockLoss>> {
+            let sent = self.clock.now();
+            if sent.since(self.start) > HELD_FOR {
+                sleep_until(deadline).await;
+                return Err(Error::new(ClientErrorKind::DeadlineExceeded, "no answer"));
+            }
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            Ok(Ok(sent.after(lease)))
         }
 
-        fn is_renewed(&self) -> bool {
+        async fn vacate(&self, (): &(), _: Instant) -> Result<ReleaseOutcome> {
+            Ok(ReleaseOutcome::Released)
+        }
+
+        fn latest_end(&self, (): &()) -> Moment {
+            self.start
+        }
+
+        fn is_renewed((): &()) -> bool {
             true
         }
 
-        async fn renew(&self, _: Instant) -> Result<()> {
-            if self.clock.now().since(self.start) > HELD_FOR {
-                return std::future::pending().await;
-            }
-            self.renewals.fetch_add(1, Ordering::Relaxed);
-            *self.until.lock().unwrap() = Some(self.clock.now().after(LEASE));
-            Ok(())
+        fn begin_task(&self) -> Option<TrackedTask> {
+            None
         }
 
-        fn expire(&self) {
-            *self.until.lock().unwrap() = None;
+        fn in_context(&self, _: &str, error: Error) -> Error {
+            error
         }
-
-        async fn release_renewed(&self) {}
     }
 
     #[tokio::test(start_paused = true)]
@@ -146,18 +148,22 @@ mod tests {
         let environment = Virtual::start();
         let clock = Clock::new(Arc::clone(&environment) as Arc<_>);
         let start = clock.now();
-        let held = Arc::new(Held {
-            until: Mutex::new(Some(start.after(LEASE))),
-            start,
+        let location = Location {
+            environment: Arc::clone(&environment),
             clock: clock.clone(),
-            renewals: AtomicUsize::new(0),
-        });
-        keep(Arc::clone(&held)).await;
+            start,
+            renewals: Arc::default(),
+        };
+        let renewals = Arc::clone(&location.renewals);
+        let term = Term::new(clock.clone(), start, LEASE, Duration::ZERO, true);
+        let token = LockToken::unique(&*environment);
+        let hold = Hold::new("lock".to_owned(), location, (), (token, 1), term);
+        hold.held.term.lost().await;
         // Renewed every 10 s, and lost one lease after the last renewal.
-        assert_eq!(held.renewals.load(Ordering::Relaxed), 30);
+        assert_eq!(renewals.load(Ordering::Relaxed), 30);
         assert_eq!(clock.now().since(start), HELD_FOR + LEASE);
         // Timers have slices of a second.
-        assert!(environment.readings() < 3_000, "{}", environment.readings());
+        assert!(environment.readings() < 4_000, "{}", environment.readings());
         assert!(real.elapsed() < Duration::from_secs(1), "{:?}", real.elapsed());
     }
 }

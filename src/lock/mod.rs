@@ -69,6 +69,7 @@
 // | `request` | `LockRequest`: waiting for a lock |
 // | `several` | `LockSet`: several locks, all or none |
 // | `guard` | `LockGuard`: a held lock |
+// | `hold` | the lease, renewals and release of a held lock, native or through a gateway |
 // | `keeper` | the task that renews one lock, and ends it when its lease expires |
 // | `abandoned` | releases abandoned attempts: one watcher for each lock |
 // | `background` | futures that continue in the background when they are dropped |
@@ -99,6 +100,7 @@ mod background;
 mod claim;
 mod clock;
 mod guard;
+mod hold;
 mod in_partition;
 mod in_transaction;
 mod keeper;
@@ -128,17 +130,16 @@ mod watch;
 #[cfg(feature = "thrift")]
 pub(crate) use {
     abandoned::Abandoned,
-    background::{BackgroundTask, run_in_background},
+    background::{BackgroundTask, TrackedTask},
     claim::{TRIES, changed_meanwhile, loss, next_renewal},
     clock::{Clock, Moment},
-    keeper::{Renewable, keep},
+    hold::{HeldLocation, Hold},
     layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
     lease::{DEFAULT_LEASE, check_margin, margin},
     local::{FirstWaiter, LocalClaim, LocalLocks, default_holder},
     location::FENCING_TTL,
     owner::{HeldBy, Millis, Owner},
     release::LONG_REST,
-    renew::attempt_timeout,
     row_state::{Remains, RowLease, RowState},
     state::refusal,
     term::Term,

@@ -13,7 +13,6 @@ use super::{
     claim::{self, AGAIN, LockClaim, TRIES},
     location::{LockChange, LockLocation},
     owner::{LockToken, Millis, Owner},
-    renew::Resumed,
     row_state::{Occupant, RowLease, RowState},
     state::{LockHolder, NAMELESS, ReleaseOutcome},
 };
@@ -59,11 +58,11 @@ impl LockLocation {
     /// Returns the errors of [`vacate`](Self::vacate).
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
         match self.resume(token, deadline).await? {
-            Resumed::Held(claim) => {
+            Ok(claim) => {
                 let vacated = self.vacate(&claim, deadline).await;
                 vacated.map_err(|error| error.with_hint_if_unknown(AGAIN))
             }
-            Resumed::Lost(loss) => Ok(ReleaseOutcome::Lost(loss)),
+            Err(loss) => Ok(ReleaseOutcome::Lost(loss)),
         }
     }
 

@@ -17,36 +17,9 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// One try of a renewal may take this fraction of the remaining lease: one silent connection must
-/// not cost the lock.
-const PART_OF_A_TRY: u32 = 3;
-/// A try that would have less time than this gets the whole remaining lease.
-const MIN_TRY: Duration = Duration::from_millis(50);
-
-/// Returns how long one try of a renewal may take if `left` remains of the lease.
-pub(crate) fn attempt_timeout(left: Duration) -> Duration {
-    Some(left / PART_OF_A_TRY)
-        .filter(|part| *part >= MIN_TRY)
-        .unwrap_or(left)
-}
-
-/// The outcome of a renewal.
-#[derive(Debug)]
-pub(super) enum Renewal {
-    /// The lock is held until then, by this machine's clock.
-    Held(Moment),
-    Lost(LockLoss),
-}
-
-/// The hold of a token, or its loss.
-#[derive(Debug)]
-pub(super) enum Resumed {
-    Held(LockClaim),
-    Lost(LockLoss),
-}
-
 impl LockLocation {
-    /// Renews the lease for `lease` from now on. A longer lease is not shortened.
+    /// Renews the lease for `lease` from now on. A longer lease is not shortened. Returns until when it
+    /// lasts, by this machine's clock, or why the lock is lost.
     ///
     /// # Errors
     ///
@@ -58,7 +31,7 @@ impl LockLocation {
         claim: &mut LockClaim,
         lease: Duration,
         deadline: Instant,
-    ) -> Result<Renewal> {
+    ) -> Result<Result<Moment, LockLoss>> {
         for _ in 0..TRIES {
             let sent = self.now();
             // No more time has passed since the marker's timestamp than since it was sent.
@@ -93,10 +66,10 @@ impl LockLocation {
             let last_fencing = claim.last_fencing;
             if !claim.refresh(&after) {
                 let is_over = self.now().since(claim.since) >= longest_before.into();
-                return Ok(Renewal::Lost(claim::loss(claim.token, is_over, &after)));
+                return Ok(Err(claim::loss(claim.token, is_over, &after)));
             }
             if claim.row_leases.iter().all(|row_lease| row_lease.value == value) {
-                return Ok(Renewal::Held(claim.renewed_until(sent, lease, last_fencing)));
+                return Ok(Ok(claim.renewed_until(sent, lease, last_fencing)));
             }
             // An earlier renewal was applied, although its answer was lost.
         }
@@ -116,19 +89,19 @@ impl LockLocation {
         deadline: Instant,
     ) -> Result<Option<LockLoss>> {
         let mut claim = match self.resume(token, deadline).await? {
-            Resumed::Held(claim) => claim,
-            Resumed::Lost(loss) => return Ok(Some(loss)),
+            Ok(claim) => claim,
+            Err(loss) => return Ok(Some(loss)),
         };
         let lease = lease.unwrap_or_else(|| claim.own_lease());
         for _ in 0..TRIES {
             let renewed = self.renew(&mut claim, lease, deadline).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
-                Renewal::Held(until) if until.before(margin(lease, None)) > self.now() => {
+                Ok(until) if until.before(margin(lease, None)) > self.now() => {
                     return Ok(None);
                 }
                 // The lease had expired when the answer arrived.
-                Renewal::Held(_) => {}
-                Renewal::Lost(loss) => return Ok(Some(loss)),
+                Ok(_) => {}
+                Err(loss) => return Ok(Some(loss)),
             }
         }
         let error = Error::new(
@@ -138,18 +111,22 @@ impl LockLocation {
         Err(error.with_retryable(true).with_hint("use a longer lease"))
     }
 
-    /// Reads the hold of a token, and its age.
+    /// Reads the hold of a token, and its age. Returns why it is lost if the token holds nothing.
     ///
     /// The increment of the fencing cell reads the server's clock. It is sent after `sent`, so the
     /// age of the hold at `sent` is at most what the increment's timestamp says.
-    pub(super) async fn resume(&self, token: LockToken, deadline: Instant) -> Result<Resumed> {
+    pub(super) async fn resume(
+        &self,
+        token: LockToken,
+        deadline: Instant,
+    ) -> Result<Result<LockClaim, LockLoss>> {
         for _ in 0..TRIES {
             let states = self.read(deadline).await?;
             let row_leases: Option<Vec<RowLease>> =
                 states.iter().map(|state| state.lease_of(token)).collect();
             let Some(row_leases) = row_leases else {
                 self.give_back_part(token, None, &states, deadline).await?;
-                return Ok(Resumed::Lost(claim::loss(token, true, &states)));
+                return Ok(Err(claim::loss(token, true, &states)));
             };
             let sent = self.now();
             let count = self.count(0).into_iter().collect();
@@ -179,7 +156,7 @@ impl LockLocation {
                     .min()
                     .unwrap_or(now);
                 let age = Duration::from_millis(now.saturating_sub(since));
-                return Ok(Resumed::Held(LockClaim::of(
+                return Ok(Ok(LockClaim::of(
                     token,
                     row_leases,
                     sent.before(age),

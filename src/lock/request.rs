@@ -21,7 +21,6 @@ use super::{
     location::LockLocation,
     owner::{HeldBy, LockToken, Millis},
     queue::{TicketChange, Waiter},
-    renew::Resumed,
     row_state::{Occupant, RowState},
     state::refusal,
     term::Term,
@@ -200,7 +199,7 @@ impl LockRequest {
         self.check()?;
         let resumed = self.location.resume(token, self.table().deadline()).await;
         let loss = match resumed.map_err(|error| self.in_context(error))? {
-            Resumed::Held(claim) => {
+            Ok(claim) => {
                 let term = Term::ending(self.clock(), claim.end(), self.lease, self.margin(), self.renewed);
                 match term.loss() {
                     None => {
@@ -210,7 +209,7 @@ impl LockRequest {
                     Some(loss) => loss,
                 }
             }
-            Resumed::Lost(loss) => loss,
+            Err(loss) => loss,
         };
         let error = Error::new(
             ErrorKind::LockLost,

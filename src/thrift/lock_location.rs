@@ -8,8 +8,8 @@
 //! hold, and nothing after its lease. So no two holds have one timestamp.
 
 use bytes::Bytes;
-use hbase_client::{SystemEnvironment, low_level::Pauses};
-use tokio::time::{Instant, sleep};
+use hbase_client::SystemEnvironment;
+use tokio::time::Instant;
 
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ pub(super) struct ThriftClaim {
     /// The end of the longest lease that was sent, whether or not it arrived.
     end: Moment,
     /// The longest TTL that was sent.
-    longest: Millis,
+    pub(super) longest: Millis,
     /// The number of the last renewal that was sent. Above `held.renewal`, its outcome is unknown.
-    sent: u64,
+    pub(super) sent: u64,
     /// Until when cells under the hold may live, for each row, by the server's clock. `None` if
     /// that is unknown.
     ///
@@ -92,11 +92,6 @@ impl ThriftClaim {
     /// Whether the longest lease that was sent has expired.
     pub(super) fn is_over(&self) -> bool {
         now() >= self.end
-    }
-
-    /// Whether a renewal was sent.
-    pub(super) fn is_renewed(&self) -> bool {
-        self.sent > 0
     }
 
     /// Whether the last confirmed lease has expired: cells that are gone may have expired with it.
@@ -357,7 +352,7 @@ impl ThriftLockLocation {
         claim: &mut ThriftClaim,
         lease: Duration,
         deadline: Instant,
-    ) -> Result<std::result::Result<Moment, LockLoss>> {
+    ) -> Result<Result<Moment, LockLoss>> {
         let sent = now();
         let token = claim.held.token;
         // Each renewal has its own number, also one that is sent again: the earlier copy may still
@@ -445,20 +440,6 @@ impl ThriftLockLocation {
             states = self.read(deadline).await.map_err(unknown)?;
         }
         Err(unknown(changed_meanwhile("released")))
-    }
-
-    /// Tries to release a hold until its lease expires. A gateway may have kept the calls that
-    /// acquired or renewed it for as long as it liked, so the lease may have begun just now.
-    pub(super) async fn abandon(&self, claim: &ThriftClaim) {
-        let end = now().after(claim.longest.into());
-        let mut pauses = Pauses::after_lost_answers();
-        while now() < end {
-            match self.vacate(claim, self.rows.connection.deadline()).await {
-                Ok(_) => return,
-                Err(error) => tracing::debug!(%error, "could not release a lock"),
-            }
-            sleep(pauses.next_pause()).await;
-        }
     }
 
     /// Releases the hold of a token, also of another process.
