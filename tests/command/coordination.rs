@@ -91,7 +91,7 @@ fn permits_stay_held_after_the_command_until_their_release() {
     let renewed = told(&semaphore(&table, "renew", &[], &longer), 0);
     assert_eq!(
         renewed,
-        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "renewed"})
+        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "renewed", "holder": null})
     );
     let shown = told(&semaphore(&table, "show", &[], &[]), 0);
     assert!(
@@ -101,7 +101,7 @@ fn permits_stay_held_after_the_command_until_their_release() {
     let released = told(&semaphore(&table, "release", &[], &token), 0);
     assert_eq!(
         released,
-        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "released"})
+        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "released", "holder": null})
     );
     assert_eq!(
         told(&semaphore(&table, "release", &[], &token), 3)["outcome"],

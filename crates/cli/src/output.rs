@@ -40,6 +40,15 @@ pub(crate) fn page(text: &str) -> io::Result<()> {
     write_line(&printable_lines(Target::Stdout, text))
 }
 
+/// Prints one JSON object per line.
+pub(crate) fn json_lines(objects: impl Iterator<Item = impl Serialize>) -> io::Result<()> {
+    let mut lines = Lines::new();
+    for object in objects {
+        lines.json(&object)?;
+    }
+    lines.flush()
+}
+
 fn printable_lines(target: Target, text: &str) -> String {
     let lines = text.split('\n').map(|line| style::printable(target, line));
     lines.collect::<Vec<_>>().join("\n")

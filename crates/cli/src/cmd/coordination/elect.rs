@@ -8,14 +8,13 @@ use hbase_txn::{
 use serde::Serialize;
 
 use super::{
-    evict::{Evicted, print_eviction},
+    evict::Evicted,
     holder::{self, HolderObject},
 };
 use crate::{
     cmd::lock::{
-        request::{LockUse, Request, Terms},
-        run::{Command, margin, run_under},
-        signals::Signals,
+        request::Terms,
+        run::Run,
         watch::Watched,
         which::{Kind, NameObject, Which, key},
     },
@@ -33,55 +32,29 @@ pub(crate) struct Elect {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Run a command as the leader, and resign when it ends
+    ///
+    /// Waits until no other process leads, and renews the leadership until the command ends. The
+    /// command runs as with `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING the
+    /// term, which is higher than that of every earlier leader.
+    #[command(after_help = RUN, mut_arg("wait", |wait| wait.help(WAIT)))]
     Run(Run),
-    Release(Release),
-    Show(Show),
-    Watch(Watch),
-}
-
-/// Run a command as the leader, and resign when it ends
-///
-/// Waits until no other process leads, and renews the leadership until the command ends. The
-/// command runs as with `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING the
-/// term, which is higher than that of every earlier leader.
-#[derive(Debug, Args)]
-#[command(after_help = RUN, mut_arg("wait", |wait| wait.help(WAIT)))]
-struct Run {
-    #[command(flatten)]
-    request: Request,
-    #[command(flatten)]
-    command: Command,
-}
-
-/// Revoke a leadership by the holder's token
-///
-/// Only the holder with this token is evicted. If it has released or lost the leadership, nothing
-/// changes.
-#[derive(Debug, Args)]
-#[command(after_help = RELEASE)]
-struct Release {
-    #[command(flatten)]
-    evicted: Evicted,
-}
-
-/// Show the leader
-#[derive(Debug, Args)]
-#[command(after_help = SHOW)]
-struct Show {
-    #[command(flatten)]
-    which: Which,
-}
-
-/// Print the leaders of elections and then each change
-///
-/// Stops with --wait, with --count, or at a signal such as that of Ctrl-C. Each election is read
-/// several times a second while it changes, and twice a second otherwise: a leadership that begins
-/// and ends between two reads is not seen.
-#[derive(Debug, Args)]
-#[command(after_help = WATCH)]
-struct Watch {
-    #[command(flatten)]
-    watched: Watched,
+    /// Revoke a leadership by the holder's token
+    ///
+    /// Only the holder with this token is evicted. If it has released or lost the leadership,
+    /// nothing changes.
+    #[command(after_help = RELEASE)]
+    Release(Evicted),
+    /// Show the leader
+    #[command(after_help = SHOW)]
+    Show(Which),
+    /// Print the leaders of elections and then each change
+    ///
+    /// Stops with --wait, with --count, or at a signal such as that of Ctrl-C. Each election is
+    /// read several times a second while it changes, and twice a second otherwise: a leadership
+    /// that begins and ends between two reads is not seen.
+    #[command(after_help = WATCH)]
+    Watch(Watched),
 }
 
 const WAIT: &str = "Maximum time to wait for other leaders, not counting the creation of the table; 0s: one attempt [default: 720h]";
@@ -139,82 +112,56 @@ impl<'a> ElectionObject<'a> {
 impl Elect {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
-            Action::Run(run) => run.run(global).await,
-            Action::Release(release) => release.run(global).await,
-            Action::Show(show) => show.run(global).await,
-            Action::Watch(watch) => watch.run(global).await,
-        }
-    }
-}
-
-impl Run {
-    async fn run(self, global: &Global) -> Outcome {
-        self.command.exit(self.lead_and_run(global).await)
-    }
-
-    async fn lead_and_run(&self, global: &Global) -> Outcome {
-        let Request { asked, table } = &self.request;
-        let named = asked.which.named(Kind::Election)?;
-        let margin = margin(asked.lease()?);
-        let missing = table.missing(&asked.which)?;
-        let mut signals = Signals::listen()?;
-        let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let name = &terms.named.name;
-            let campaign = Election::new(&locks, name.level(), name.id())?.campaign();
-            let mut campaign = campaign.ttl(terms.lease).skew_margin(margin);
-            if let Some(wait) = terms.wait {
-                campaign = campaign.wait(wait);
+            Action::Run(run) => {
+                let ask = async |locks: LockManager, terms: Terms<'_>| {
+                    let campaign = open(&locks, &terms.named.name)?.campaign();
+                    let mut campaign = campaign.ttl(terms.lease).skew_margin(terms.margin);
+                    if let Some(wait) = terms.wait {
+                        campaign = campaign.wait(wait);
+                    }
+                    Ok(campaign.lead().await?.into_guard())
+                };
+                run.run(global, Kind::Election, ask).await
             }
-            Ok(campaign.lead().await?.into_guard())
-        };
-        let guard = asked
-            .acquire(global, &mut signals, &named, LockUse::Attached, missing, ask)
-            .await?;
-        run_under(guard, &self.command, &mut signals).await
-    }
-}
-
-impl Release {
-    async fn run(self, global: &Global) -> Outcome {
-        let Evicted { which, token, .. } = self.evicted;
-        let named = which.named(Kind::Election)?;
-        let locks = named.open(global).await?;
-        let election = Election::new(&locks, named.name.level(), named.name.id())?;
-        print_eviction(global, &named, token, election.force_release(token).await?)
-    }
-}
-
-impl Show {
-    async fn run(self, global: &Global) -> Outcome {
-        let named = self.which.named(Kind::Election)?;
-        let locks = named.open(global).await?;
-        let election = Election::new(&locks, named.name.level(), named.name.id())?;
-        let (name, leader) = (named.key(), election.leader().await?);
-        match (global.output, &leader) {
-            (Format::Json, leader) => output::json(&ElectionObject::new(
-                election.key(),
-                Some(&named.name),
-                leader.as_ref(),
-            ))?,
-            (Format::Table, None) => output::line(&format!("{name}: no leader"))?,
-            (Format::Table, Some(leader)) => {
-                let term = leader
-                    .term
-                    .map_or_else(String::new, |term| format!("; term {term}"));
-                output::line(&format!(
-                    "{name}: led by {}{term}",
-                    holder::sentence(&leader.holder)
-                ))?;
+            Action::Release(evicted) => {
+                let evict = async |locks: &LockManager, name: &LockName, token| {
+                    open(locks, name)?.force_release(token).await
+                };
+                evicted.run(global, Kind::Election, evict).await
+            }
+            Action::Show(which) => show(&which, global).await,
+            Action::Watch(watched) => {
+                let watch = |locks: &LockManager, name: &LockName| Ok(open(locks, name)?.watch());
+                watched.run(global, Kind::Election, watch).await
             }
         }
-        Ok(Exit::Done)
     }
 }
 
-impl Watch {
-    async fn run(self, global: &Global) -> Outcome {
-        let watch =
-            |locks: &LockManager, name: &LockName| Ok(Election::new(locks, name.level(), name.id())?.watch());
-        self.watched.run(global, Kind::Election, watch).await
+fn open(locks: &LockManager, name: &LockName) -> hbase_txn::Result<Election> {
+    Election::new(locks, name.level(), name.id())
+}
+
+async fn show(which: &Which, global: &Global) -> Outcome {
+    let named = which.named(Kind::Election)?;
+    let election = open(&named.open(global).await?, &named.name)?;
+    let (name, leader) = (named.key(), election.leader().await?);
+    match (global.output, &leader) {
+        (Format::Json, leader) => output::json(&ElectionObject::new(
+            election.key(),
+            Some(&named.name),
+            leader.as_ref(),
+        ))?,
+        (Format::Table, None) => output::line(&format!("{name}: no leader"))?,
+        (Format::Table, Some(leader)) => {
+            let term = leader
+                .term
+                .map_or_else(String::new, |term| format!("; term {term}"));
+            output::line(&format!(
+                "{name}: led by {}{term}",
+                holder::sentence(&leader.holder)
+            ))?;
+        }
     }
+    Ok(Exit::Done)
 }

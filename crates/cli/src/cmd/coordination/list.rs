@@ -17,8 +17,7 @@ use crate::{
     durations,
     exit::{Exit, Outcome},
     global::{Format, Global},
-    output::{self, Lines},
-    values,
+    output, values,
 };
 
 /// List the held locks of a table
@@ -76,7 +75,7 @@ impl List {
         locks.retain(|lock| self.wants(lock.name.as_ref()));
         if !self.all {
             match global.output {
-                Format::Json => print(locks.iter().map(LockObject::from))?,
+                Format::Json => output::json_lines(locks.iter().map(LockObject::from))?,
                 Format::Table => output::page(&page(&locks))?,
             }
             return Ok(Exit::Done);
@@ -89,7 +88,7 @@ impl List {
                     kind: Kind::Lock.word(),
                     object: AnyObject::Lock(lock.into()),
                 });
-                print(locks.chain(others.iter().filter_map(object)))?;
+                output::json_lines(locks.chain(others.iter().filter_map(object)))?;
             }
             Format::Table => output::page(&page_of_all(&locks, &others))?,
         }
@@ -107,14 +106,6 @@ impl List {
             && farm.as_deref().is_none_or(|farm| name.farm() == Some(farm))
             && client.as_deref().is_none_or(|client| name.client() == client)
     }
-}
-
-fn print(objects: impl Iterator<Item = impl Serialize>) -> std::io::Result<()> {
-    let mut lines = Lines::new();
-    for object in objects {
-        lines.json(&object)?;
-    }
-    lines.flush()
 }
 
 /// Returns the object, or `None` for a kind of a later version of the library.

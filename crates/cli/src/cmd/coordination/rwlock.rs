@@ -8,14 +8,13 @@ use hbase_txn::{
 use serde::Serialize;
 
 use super::{
-    evict::{Evicted, print_eviction},
+    evict::Evicted,
     holder::{self, HolderObject},
 };
 use crate::{
     cmd::lock::{
-        request::{LockUse, Request, Terms},
-        run::{Command, margin, run_under},
-        signals::Signals,
+        request::Terms,
+        run::Run,
         which::{Kind, NameObject, Which, key},
     },
     exit::{Exit, Outcome},
@@ -38,35 +37,15 @@ enum Action {
     /// Run a command as the writer, while no other process reads or writes
     #[command(after_help = RUN)]
     Write(Run),
-    Release(Release),
-    Show(Show),
-}
-
-#[derive(Debug, Args)]
-struct Run {
-    #[command(flatten)]
-    request: Request,
-    #[command(flatten)]
-    command: Command,
-}
-
-/// Revoke a reader's or writer's lock by the holder's token
-///
-/// Only the holder with this token is evicted. If it has released or lost the lock, nothing
-/// changes.
-#[derive(Debug, Args)]
-#[command(after_help = RELEASE)]
-struct Release {
-    #[command(flatten)]
-    evicted: Evicted,
-}
-
-/// Show the readers and the writer
-#[derive(Debug, Args)]
-#[command(after_help = SHOW)]
-struct Show {
-    #[command(flatten)]
-    which: Which,
+    /// Revoke a reader's or writer's lock by the holder's token
+    ///
+    /// Only the holder with this token is evicted. If it has released or lost the lock, nothing
+    /// changes.
+    #[command(after_help = RELEASE)]
+    Release(Evicted),
+    /// Show the readers and the writer
+    #[command(after_help = SHOW)]
+    Show(Which),
 }
 
 const RUN: &str = r#"Example: hbase-txn rwlock write locks schema --farm fra --client billing --wait 1m -- ./migrate.sh
@@ -118,61 +97,41 @@ impl<'a> RwLockObject<'a> {
 impl RwLock {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
-            Action::Read(run) => run.run(global, false).await,
-            Action::Write(run) => run.run(global, true).await,
-            Action::Release(release) => release.run(global).await,
-            Action::Show(show) => show.run(global).await,
+            Action::Read(run) => lock_and_run(run, global, false).await,
+            Action::Write(run) => lock_and_run(run, global, true).await,
+            Action::Release(evicted) => {
+                let evict = async |locks: &LockManager, name: &LockName, token| {
+                    open(locks, name)?.force_release(token).await
+                };
+                evicted.run(global, Kind::RwLock, evict).await
+            }
+            Action::Show(which) => show(&which, global).await,
         }
     }
 }
 
-impl Run {
-    async fn run(self, global: &Global, writes: bool) -> Outcome {
-        self.command.exit(self.lock_and_run(global, writes).await)
-    }
-
-    async fn lock_and_run(&self, global: &Global, writes: bool) -> Outcome {
-        let Request { asked, table } = &self.request;
-        let named = asked.which.named(Kind::RwLock)?;
-        let margin = margin(asked.lease()?);
-        let missing = table.missing(&asked.which)?;
-        let mut signals = Signals::listen()?;
-        let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let name = &terms.named.name;
-            let lock = ReadWriteLock::new(&locks, name.level(), name.id())?;
-            let request = if writes { lock.write() } else { lock.read() };
-            let request = request.ttl(terms.lease).wait(terms.wait.unwrap_or_default());
-            request.auto_renew().skew_margin(margin).acquire().await
-        };
-        let guard = asked
-            .acquire(global, &mut signals, &named, LockUse::Attached, missing, ask)
-            .await?;
-        run_under(guard, &self.command, &mut signals).await
-    }
+fn open(locks: &LockManager, name: &LockName) -> hbase_txn::Result<ReadWriteLock> {
+    ReadWriteLock::new(locks, name.level(), name.id())
 }
 
-impl Release {
-    async fn run(self, global: &Global) -> Outcome {
-        let Evicted { which, token, .. } = self.evicted;
-        let named = which.named(Kind::RwLock)?;
-        let locks = named.open(global).await?;
-        let lock = ReadWriteLock::new(&locks, named.name.level(), named.name.id())?;
-        print_eviction(global, &named, token, lock.force_release(token).await?)
-    }
+async fn lock_and_run(run: Run, global: &Global, writes: bool) -> Outcome {
+    let ask = async |locks: LockManager, terms: Terms<'_>| {
+        let lock = open(&locks, &terms.named.name)?;
+        let request = if writes { lock.write() } else { lock.read() };
+        let request = request.ttl(terms.lease).wait(terms.wait.unwrap_or_default());
+        request.auto_renew().skew_margin(terms.margin).acquire().await
+    };
+    run.run(global, Kind::RwLock, ask).await
 }
 
-impl Show {
-    async fn run(self, global: &Global) -> Outcome {
-        let named = self.which.named(Kind::RwLock)?;
-        let locks = named.open(global).await?;
-        let lock = ReadWriteLock::new(&locks, named.name.level(), named.name.id())?;
-        let info = lock.show().await?;
-        match global.output {
-            Format::Table => output::page(&page(&info))?,
-            Format::Json => output::json(&RwLockObject::new(Some(&named.name), &info))?,
-        }
-        Ok(Exit::Done)
+async fn show(which: &Which, global: &Global) -> Outcome {
+    let named = which.named(Kind::RwLock)?;
+    let info = open(&named.open(global).await?, &named.name)?.show().await?;
+    match global.output {
+        Format::Table => output::page(&page(&info))?,
+        Format::Json => output::json(&RwLockObject::new(Some(&named.name), &info))?,
     }
+    Ok(Exit::Done)
 }
 
 fn page(info: &ReadWriteInfo) -> String {

@@ -5,28 +5,23 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use hbase_txn::{
     ErrorKind,
-    coordination::{PermitHolder, Semaphore as Permits, SemaphoreInfo},
-    lock::{LockGuard, LockManager, LockName, LockToken},
+    coordination::{PermitHolder, PermitRequest, Semaphore as Permits, SemaphoreInfo},
+    lock::{LockManager, LockName, LockToken},
 };
 use serde::Serialize;
 
-use super::{
-    evict::print_eviction,
-    holder::{self, HolderObject},
-};
+use super::holder::{self, HolderObject};
 use crate::{
     cmd::{
         lock::{
-            acquire::hand_over,
-            release::End,
-            request::{Asked, LockUse, MissingTable, Terms, absent},
-            run::{Command, margin, run_under},
-            signals::Signals,
-            which::{Kind, NameObject, Named, Which, key, lease},
+            acquire::acquire,
+            release::{End, Renew},
+            request::{Asked, MissingTable, Terms, absent},
+            run::Command,
+            which::{Kind, NameObject, Named, Which, key},
         },
-        missing_table::{self, Missing},
+        missing_table,
     },
-    durations,
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output,
@@ -46,10 +41,21 @@ enum Action {
     Acquire(Acquire),
     Run(Run),
     Release(Release),
+    /// Renew the lease of permits by their token
+    ///
+    /// The permits are held for the whole lease from now on, or as long as before if that is longer.
+    #[command(after_help = RENEW)]
     Renew(Renew),
     Resize(Resize),
-    Show(Show),
-    Delete(Delete),
+    /// Show the number of free permits and the holders of the others
+    #[command(after_help = SHOW)]
+    Show(Which),
+    /// Delete a semaphore
+    ///
+    /// Held permits stay held until their leases expire.
+    ///
+    /// Exit status: 0 deleted, 3 no such semaphore, 1 refused or failed, 4 the answer was lost.
+    Delete(Which),
 }
 
 /// Create a semaphore with a number of permits
@@ -113,23 +119,6 @@ struct Release {
     force: bool,
 }
 
-/// Renew the lease of permits by their token
-///
-/// The permits are held for the whole lease from now on, or as long as before if that is longer.
-#[derive(Debug, Args)]
-#[command(after_help = RENEW)]
-struct Renew {
-    #[command(flatten)]
-    which: Which,
-    /// Token that `acquire` printed
-    #[arg(long, value_name = "T")]
-    token: LockToken,
-    /// Lease from now on, 100ms to 720h [default: that of the permits, with which they were acquired
-    /// or last renewed]
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
-    ttl: Option<Ranged<Duration>>,
-}
-
 /// Change the number of permits
 ///
 /// Held permits stay held.
@@ -140,25 +129,6 @@ struct Resize {
     /// Number of permits from now on, 1 to 1024
     #[arg(value_name = "PERMITS", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
     permits: Ranged<u32>,
-}
-
-/// Show the number of free permits and the holders of the others
-#[derive(Debug, Args)]
-#[command(after_help = SHOW)]
-struct Show {
-    #[command(flatten)]
-    which: Which,
-}
-
-/// Delete a semaphore
-///
-/// Held permits stay held until their leases expire.
-///
-/// Exit status: 0 deleted, 3 no such semaphore, 1 refused or failed, 4 the answer was lost.
-#[derive(Debug, Args)]
-struct Delete {
-    #[command(flatten)]
-    which: Which,
 }
 
 const CREATE: &str = r#"Example: hbase-txn semaphore create locks exports 4 --farm fra --client billing --output json answers
@@ -181,7 +151,7 @@ Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not av
 
 const RELEASE: &str = r#"Example: hbase-txn semaphore release locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
 
-{"semaphore":"SEM#DC#fra#billing#exports","outcome":"released"}
+{"semaphore":"SEM#DC#fra#billing#exports","outcome":"released","holder":null}
 
 The outcome is released, or one of those of `lock release`. With --force it is evicted, or gone if the token holds no permits, and `holder` has the evicted holder's name.
 
@@ -189,7 +159,7 @@ Exit status: 0 released or evicted, 3 not held by this token, 1 refused or faile
 
 const RENEW: &str = r#"Example: hbase-txn semaphore renew locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
 
-{"semaphore":"SEM#DC#fra#billing#exports","outcome":"renewed"}
+{"semaphore":"SEM#DC#fra#billing#exports","outcome":"renewed","holder":null}
 
 The outcome is renewed, or one of those of `lock renew`.
 
@@ -210,15 +180,6 @@ struct Defined<'a> {
     permits: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Acquired {
-    semaphore: String,
-    permits: u32,
-    token: String,
-    fencing: i64,
-    ttl_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -261,10 +222,15 @@ impl Semaphore {
             Action::Acquire(acquire) => acquire.run(global).await,
             Action::Run(run) => run.run(global).await,
             Action::Release(release) => release.run(global).await,
-            Action::Renew(renew) => renew.run(global).await,
+            Action::Renew(renew) => {
+                let renewal = async |named: &Named<'_>, token: LockToken, lease: Option<Duration>| {
+                    Ok(open(named, global).await?.renew(token, lease).await?)
+                };
+                renew.run(global, Kind::Semaphore, renewal).await
+            }
             Action::Resize(resize) => resize.run(global).await,
-            Action::Show(show) => show.run(global).await,
-            Action::Delete(delete) => delete.run(global).await,
+            Action::Show(which) => show(&which, global).await,
+            Action::Delete(which) => delete(&which, global).await,
         }
     }
 }
@@ -336,118 +302,56 @@ impl Count {
 
 impl Acquire {
     async fn run(self, global: &Global) -> Outcome {
-        let (lease, permits) = (self.asked.lease()?, self.count.get()?);
-        let mut signals = Signals::listen()?;
-        let guard = acquire(&self.asked, permits, None, global, &mut signals).await?;
-        let acquired = Acquired {
-            semaphore: key(guard.name()),
-            permits,
-            token: guard.token().to_string(),
-            fencing: guard.fencing(),
-            ttl_ms: durations::milliseconds(lease),
+        let permits = self.count.get()?;
+        let ask = async |locks: LockManager, terms: Terms<'_>| {
+            request(&locks, &terms, permits).await?.acquire().await
         };
-        let printed = match global.output {
-            Format::Json => output::json(&acquired),
-            Format::Table => output::line(&format!(
-                "{}: {} held for {}; token {}, fencing number {}",
-                acquired.semaphore,
-                output::counted(permits as usize, "permit"),
-                durations::shown(lease),
-                acquired.token,
-                acquired.fencing
-            )),
-        };
-        hand_over(guard, printed).await
+        acquire(global, Kind::Semaphore, &self.asked, None, Some(permits), ask).await
     }
 }
 
 impl Run {
     async fn run(self, global: &Global) -> Outcome {
-        self.command.exit(self.acquire_and_run(global).await)
-    }
-
-    async fn acquire_and_run(&self, global: &Global) -> Outcome {
         let permits = self.count.get()?;
-        let margin = margin(self.asked.lease()?);
-        let mut signals = Signals::listen()?;
-        let guard = acquire(&self.asked, permits, Some(margin), global, &mut signals).await?;
-        run_under(guard, &self.command, &mut signals).await
+        let ask = async |locks: LockManager, terms: Terms<'_>| {
+            let request = request(&locks, &terms, permits).await?.auto_renew();
+            request.skew_margin(terms.margin).acquire().await
+        };
+        self.command
+            .run(global, Kind::Semaphore, &self.asked, None, ask)
+            .await
     }
 }
 
-/// Acquires permits. Renews them if a margin is specified.
-async fn acquire(
-    asked: &Asked,
-    permits: u32,
-    margin: Option<Duration>,
-    global: &Global,
-    signals: &mut Signals,
-) -> Result<LockGuard, Failure> {
-    let named = asked.which.named(Kind::Semaphore)?;
-    let lock_use = match margin {
-        Some(_) => LockUse::Attached,
-        None => LockUse::Detached,
-    };
-    let ask = async |locks: LockManager, terms: Terms<'_>| {
-        let name = &terms.named.name;
-        let semaphore = Permits::open(&locks, name.level(), name.id()).await?;
-        let request = semaphore.acquire_many(permits).ttl(terms.lease);
-        let request = request.wait(terms.wait.unwrap_or_default());
-        match margin {
-            Some(margin) => request.auto_renew().skew_margin(margin).acquire().await,
-            None => request.acquire().await,
-        }
-    };
-    asked
-        .acquire(global, signals, &named, lock_use, Missing::Refused, ask)
-        .await
+/// Creates the request for permits.
+async fn request(locks: &LockManager, terms: &Terms<'_>, permits: u32) -> hbase_txn::Result<PermitRequest> {
+    let name = &terms.named.name;
+    let semaphore = Permits::open(locks, name.level(), name.id()).await?;
+    let request = semaphore.acquire_many(permits).ttl(terms.lease);
+    Ok(request.wait(terms.wait.unwrap_or_default()))
 }
 
 impl Release {
     async fn run(self, global: &Global) -> Outcome {
         let named = self.which.named(Kind::Semaphore)?;
         let semaphore = open(&named, global).await?;
-        if self.force {
-            let evicted = semaphore.force_release(self.token).await?;
-            return print_eviction(global, &named, self.token, evicted);
-        }
-        let end = End::of_release(semaphore.release(self.token).await?)?;
-        print_end(global, &semaphore, &end)
+        let end = if self.force {
+            End::of_eviction(self.token, semaphore.force_release(self.token).await?)
+        } else {
+            End::of_release(semaphore.release(self.token).await?)?
+        };
+        end.print(global, &named)
     }
 }
 
-impl Renew {
-    async fn run(self, global: &Global) -> Outcome {
-        let lease = self.ttl.as_ref().map(lease).transpose()?;
-        let semaphore = open(&self.which.named(Kind::Semaphore)?, global).await?;
-        let end = End::of_renewal(semaphore.renew(self.token, lease).await?);
-        print_end(global, &semaphore, &end)
-    }
-}
-
-fn print_end(global: &Global, semaphore: &Permits, end: &End) -> Outcome {
-    let name = key(semaphore.key());
+async fn show(which: &Which, global: &Global) -> Outcome {
+    let named = which.named(Kind::Semaphore)?;
+    let info = open(&named, global).await?.show().await?;
     match global.output {
-        Format::Table => output::line(&end.sentence(&name))?,
-        Format::Json => output::json(&Defined {
-            semaphore: name,
-            permits: None,
-            outcome: Some(end.outcome),
-        })?,
+        Format::Table => output::page(&page(&info))?,
+        Format::Json => output::json(&SemaphoreObject::new(Some(&named.name), &info))?,
     }
-    Ok(end.exit)
-}
-
-impl Show {
-    async fn run(self, global: &Global) -> Outcome {
-        let named = self.which.named(Kind::Semaphore)?;
-        let info = open(&named, global).await?.show().await?;
-        match global.output {
-            Format::Table => output::page(&page(&info))?,
-            Format::Json => output::json(&SemaphoreObject::new(Some(&named.name), &info))?,
-        }
-        Ok(Exit::Done)
-    }
+    Ok(Exit::Done)
 }
 
 impl<'a> From<&'a PermitHolder> for PermitsObject<'a> {
@@ -472,32 +376,31 @@ fn page(info: &SemaphoreInfo) -> String {
     page
 }
 
-impl Delete {
-    async fn run(self, global: &Global) -> Outcome {
-        let named = self.which.named(Kind::Semaphore)?;
-        let locks = named.open(global).await?;
-        let semaphore = match Permits::open(&locks, named.name.level(), named.name.id()).await {
-            Ok(semaphore) => Some(semaphore),
-            Err(error) if error.kind() == ErrorKind::SemaphoreAbsent => None,
-            Err(error) => return Err(error.into()),
-        };
-        let deleted = match &semaphore {
-            Some(semaphore) => semaphore.delete().await?,
-            None => false,
-        };
-        let name = named.key();
-        let (outcome, exit) = match deleted {
-            true => ("deleted", Exit::Done),
-            false => ("absent", Exit::NotMet),
-        };
-        match global.output {
-            Format::Table => output::line(&format!("{name}: {outcome}"))?,
-            Format::Json => output::json(&Defined {
-                semaphore: name,
-                permits: None,
-                outcome: Some(outcome),
-            })?,
-        }
-        Ok(exit)
+async fn delete(which: &Which, global: &Global) -> Outcome {
+    let named = which.named(Kind::Semaphore)?;
+    let locks = named.open(global).await?;
+    let semaphore = match Permits::open(&locks, named.name.level(), named.name.id()).await {
+        Ok(semaphore) => Some(semaphore),
+        Err(error) if error.kind() == ErrorKind::SemaphoreAbsent => None,
+        Err(error) => return Err(error.into()),
+    };
+    let deleted = match &semaphore {
+        Some(semaphore) => semaphore.delete().await?,
+        None => false,
+    };
+    let name = named.key();
+    let (outcome, exit) = if deleted {
+        ("deleted", Exit::Done)
+    } else {
+        ("absent", Exit::NotMet)
+    };
+    match global.output {
+        Format::Table => output::line(&format!("{name}: {outcome}"))?,
+        Format::Json => output::json(&Defined {
+            semaphore: name,
+            permits: None,
+            outcome: Some(outcome),
+        })?,
     }
+    Ok(exit)
 }

@@ -16,8 +16,7 @@ use crate::{
     cmd::missing_table::{self, Missing},
     exit::{Exit, Outcome},
     global::{Format, Global},
-    output::{self, Lines},
-    values,
+    output, values,
 };
 
 /// List the latches and barriers of a table
@@ -64,15 +63,8 @@ impl List {
         barriers.retain(|barrier| self.wants(barrier.name.as_ref()));
         match global.output {
             Format::Json => {
-                let mut lines = Lines::new();
-                for object in latches
-                    .iter()
-                    .map(of_latch)
-                    .chain(barriers.iter().map(of_barrier))
-                {
-                    lines.json(&object)?;
-                }
-                lines.flush()?;
+                let latches = latches.iter().map(of_latch);
+                output::json_lines(latches.chain(barriers.iter().map(of_barrier)))?;
             }
             Format::Table => output::page(&page(&latches, &barriers))?,
         }

@@ -3,13 +3,13 @@
 use std::io;
 
 use clap::Args;
-use hbase_txn::lock::{LockGuard, LockToken};
+use hbase_txn::lock::{LockGuard, LockManager, LockToken};
 use serde::Serialize;
 
 use super::{
-    request::{LockUse, Request},
+    request::{Asked, LockUse, MissingTable, Request, Terms},
     signals::Signals,
-    which::key,
+    which::{KeyObject, Kind},
 };
 use crate::{
     durations,
@@ -37,8 +37,11 @@ const EXAMPLE: &str = r#"Example: hbase-txn lock acquire locks nightly --farm fr
 Exit status: 0 acquired; 3 another process holds it, and stderr has its name; 1 refused or failed; 4 the answer was lost: the lock may be held until its lease expires."#;
 
 #[derive(Serialize)]
-struct Acquired {
-    lock: String,
+struct Acquired<'a> {
+    #[serde(flatten)]
+    key: KeyObject<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<u32>,
     token: String,
     fencing: i64,
     ttl_ms: u64,
@@ -46,35 +49,51 @@ struct Acquired {
 
 impl Acquire {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let lease = self.request.asked.lease()?;
-        let mut signals = Signals::listen()?;
-        let guard = self
-            .request
-            .acquire(global, &mut signals, LockUse::Detached, |request| request)
-            .await?;
-        let acquired = Acquired {
-            lock: key(guard.name()),
+        let Request { asked, table } = &self.request;
+        let ask = async |locks: LockManager, terms: Terms<'_>| terms.lock(&locks)?.acquire().await;
+        acquire(global, Kind::Lock, asked, Some(table), None, ask).await
+    }
+}
+
+/// Acquires what `ask` requests, prints its token, and leaves it held.
+pub(in crate::cmd) async fn acquire(
+    global: &Global,
+    kind: Kind,
+    asked: &Asked,
+    table: Option<&MissingTable>,
+    permits: Option<u32>,
+    ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+) -> Outcome {
+    let (named, lease) = (asked.which.named(kind)?, asked.lease()?);
+    let mut signals = Signals::listen()?;
+    let guard = asked.acquire(global, &mut signals, kind, LockUse::Detached, table, ask);
+    let guard = guard.await?;
+    let printed = match global.output {
+        Format::Json => output::json(&Acquired {
+            key: KeyObject(&named),
+            permits,
             token: guard.token().to_string(),
             fencing: guard.fencing(),
             ttl_ms: durations::milliseconds(lease),
-        };
-        let printed = match global.output {
-            Format::Json => output::json(&acquired),
-            Format::Table => output::line(&format!(
-                "{}: held for {}; token {}, fencing number {}",
-                acquired.lock,
+        }),
+        Format::Table => {
+            let permits = permits.map(|permits| output::counted(permits as usize, "permit") + " ");
+            output::line(&format!(
+                "{}: {}held for {}; token {}, fencing number {}",
+                named.key(),
+                permits.unwrap_or_default(),
                 durations::shown(lease),
-                acquired.token,
-                acquired.fencing
-            )),
-        };
-        hand_over(guard, printed).await
-    }
+                guard.token(),
+                guard.fencing()
+            ))
+        }
+    };
+    hand_over(guard, printed).await
 }
 
 /// Detaches a lock whose token was printed. If it was not, releases the lock, because it is useless
 /// without the token.
-pub(in crate::cmd) async fn hand_over(guard: LockGuard, printed: io::Result<()>) -> Outcome {
+async fn hand_over(guard: LockGuard, printed: io::Result<()>) -> Outcome {
     let why = match printed {
         Ok(()) if output::is_closed() => "the reader of stdout closed it".to_owned(),
         Ok(()) => {

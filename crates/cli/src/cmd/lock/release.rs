@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 use hbase_txn::lock::{LockHolder, LockLoss, LockToken, ReleaseOutcome};
 use serde::Serialize;
 
-use super::which::{Kind, Named, Which, lease};
+use super::which::{KeyObject, Kind, Named, Which, lease};
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -29,12 +29,9 @@ pub(crate) struct Release {
     force: bool,
 }
 
-/// Renew the lease of a lock by its token
-///
-/// The lock is held for the whole lease from now on, or as long as before if that is longer.
+/// The hold to renew.
 #[derive(Debug, Args)]
-#[command(after_help = RENEW)]
-pub(crate) struct Renew {
+pub(in crate::cmd) struct Renew {
     #[command(flatten)]
     which: Which,
     /// Token that `acquire` printed
@@ -54,26 +51,19 @@ The outcome is released; expired (its lease expired, or it was released: the tab
 
 Exit status: 0 released or evicted, 3 expired, removed, taken or free, 1 refused or failed, 4 the answer was lost."#;
 
-const RENEW: &str = r#"Example: hbase-txn lock renew locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
-
-{"lock":"DC#fra#billing#nightly","outcome":"renewed","holder":null}
-
-The outcome is renewed; expired (its lease expired, or it was released: the table does not show which); removed (revoked before its lease expired); or taken, and `holder` has it now, null for a Java client, which writes no name.
-
-Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the answer was lost."#;
-
 /// The outcome of a release or renewal.
 pub(in crate::cmd) struct End {
-    pub(in crate::cmd) outcome: &'static str,
+    outcome: &'static str,
     /// The current or previous holder.
-    pub(in crate::cmd) holder: Option<LockHolder>,
+    holder: Option<LockHolder>,
     text: String,
-    pub(in crate::cmd) exit: Exit,
+    exit: Exit,
 }
 
 #[derive(Serialize)]
-struct EndObject {
-    lock: String,
+struct EndObject<'a> {
+    #[serde(flatten)]
+    key: KeyObject<'a>,
     outcome: &'static str,
     holder: Option<String>,
 }
@@ -92,12 +82,16 @@ impl Release {
 }
 
 impl Renew {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let named = self.which.named(Kind::Lock)?;
+    /// Renews the lease by `renew`, which returns why the token holds nothing.
+    pub(in crate::cmd) async fn run(
+        self,
+        global: &Global,
+        kind: Kind,
+        renew: impl AsyncFnOnce(&Named<'_>, LockToken, Option<Duration>) -> Result<Option<LockLoss>, Failure>,
+    ) -> Outcome {
+        let named = self.which.named(kind)?;
         let lease = self.ttl.as_ref().map(lease).transpose()?;
-        let (level, id) = (named.name.level(), named.name.id());
-        let locks = named.open(global).await?;
-        let end = End::of_renewal(locks.renew(level, id, self.token, lease).await?);
+        let end = End::of_renewal(renew(&named, self.token, lease).await?);
         end.print(global, &named)
     }
 }
@@ -111,7 +105,7 @@ impl End {
         }
     }
 
-    pub(in crate::cmd) fn of_renewal(loss: Option<LockLoss>) -> Self {
+    fn of_renewal(loss: Option<LockLoss>) -> Self {
         loss.map_or_else(|| Self::done("renewed"), Self::lost)
     }
 
@@ -145,8 +139,11 @@ impl End {
         }
     }
 
-    /// The outcome if the token to revoke holds nothing.
-    pub(in crate::cmd) fn gone(token: LockToken) -> Self {
+    /// The outcome of a revocation by token.
+    pub(in crate::cmd) fn of_eviction(token: LockToken, holder: Option<LockHolder>) -> Self {
+        if holder.is_some() {
+            return Self::evicted(holder);
+        }
         Self {
             outcome: "gone",
             holder: None,
@@ -157,7 +154,7 @@ impl End {
         }
     }
 
-    pub(in crate::cmd) fn evicted(holder: Option<LockHolder>) -> Self {
+    fn evicted(holder: Option<LockHolder>) -> Self {
         let (outcome, text, exit) = match &holder {
             Some(holder) => ("evicted", format!("revoked from {holder}"), Exit::Done),
             None => ("free", "not held".to_owned(), Exit::NotMet),
@@ -170,20 +167,15 @@ impl End {
         }
     }
 
-    fn print(self, global: &Global, named: &Named<'_>) -> Outcome {
-        let lock = named.key();
+    pub(in crate::cmd) fn print(self, global: &Global, named: &Named<'_>) -> Outcome {
         match global.output {
-            Format::Table => output::line(&self.sentence(&lock))?,
+            Format::Table => output::line(&format!("{}: {}", named.key(), self.text))?,
             Format::Json => output::json(&EndObject {
-                lock,
+                key: KeyObject(named),
                 outcome: self.outcome,
                 holder: self.holder.and_then(|holder| holder.name),
             })?,
         }
         Ok(self.exit)
-    }
-
-    pub(in crate::cmd) fn sentence(&self, name: &str) -> String {
-        format!("{name}: {}", self.text)
     }
 }

@@ -10,6 +10,7 @@ use hbase_txn::{
 use tokio::time::timeout;
 
 use super::{
+    run::margin,
     signals::Signals,
     which::{Kind, Named, Which, lease},
 };
@@ -69,6 +70,8 @@ pub(in crate::cmd) enum LockUse {
 pub(in crate::cmd) struct Terms<'a> {
     pub(in crate::cmd) named: &'a Named<'a>,
     pub(in crate::cmd) lease: Duration,
+    /// The part of the lease for stopping a command.
+    pub(in crate::cmd) margin: Duration,
     /// `None` if not specified.
     pub(in crate::cmd) wait: Option<Duration>,
 }
@@ -102,20 +105,27 @@ impl Asked {
         lease(&self.ttl)
     }
 
-    /// Acquires the lock of `ask`, unless a signal stops the command first.
+    /// Acquires what `ask` requests, unless a signal stops the command first.
     pub(in crate::cmd) async fn acquire(
         &self,
         global: &Global,
         signals: &mut Signals,
-        named: &Named<'_>,
+        kind: Kind,
         lock_use: LockUse,
-        missing: Missing<LockTableOptions>,
+        table: Option<&MissingTable>,
         ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
     ) -> Result<LockGuard, Failure> {
+        let named = &self.which.named(kind)?;
+        let lease = self.lease()?;
+        let missing = match table {
+            Some(table) => table.missing(&self.which)?,
+            None => Missing::Refused,
+        };
         let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
         let terms = Terms {
             named,
-            lease: self.lease()?,
+            lease,
+            margin: margin(lease),
             wait,
         };
         let opened = OnceLock::new();
@@ -160,27 +170,12 @@ pub(in crate::cmd) fn absent(named: &Named<'_>, error: hbase_txn::Error) -> Fail
     )))
 }
 
-impl Request {
-    /// Acquires the lock, unless a signal stops the command first.
-    pub(in crate::cmd) async fn acquire(
-        &self,
-        global: &Global,
-        signals: &mut Signals,
-        lock_use: LockUse,
-        refine: impl FnOnce(LockRequest) -> LockRequest,
-    ) -> Result<LockGuard, Failure> {
-        let named = self.asked.which.named(Kind::Lock)?;
-        let missing = self.table.missing(&self.asked.which)?;
-        let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let name = &terms.named.name;
-            let request = locks.lock(name.level(), name.id())?.ttl(terms.lease);
-            refine(request.wait(terms.wait.unwrap_or_default()))
-                .acquire()
-                .await
-        };
-        self.asked
-            .acquire(global, signals, &named, lock_use, missing, ask)
-            .await
+impl Terms<'_> {
+    /// Creates the request for a lock.
+    pub(in crate::cmd) fn lock(&self, locks: &LockManager) -> hbase_txn::Result<LockRequest> {
+        let name = &self.named.name;
+        let request = locks.lock(name.level(), name.id())?.ttl(self.lease);
+        Ok(request.wait(self.wait.unwrap_or_default()))
     }
 }
 

@@ -1,16 +1,16 @@
-//! `hbase-txn lock run`.
+//! A command that runs while a lock, permits or a leadership is held.
 
 use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
-use hbase_txn::lock::{LockGuard, LockLoss, ReleaseOutcome};
+use hbase_txn::lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome};
 use tokio::time::timeout;
 
 use super::{
     child::{self, GRACE, Running},
-    request::{LockUse, Request},
+    request::{Asked, LockUse, MissingTable, Request, Terms},
     signals::Signals,
-    which::key,
+    which::{Kind, key},
 };
 use crate::{
     exit::{Exit, Failure, Outcome},
@@ -18,15 +18,9 @@ use crate::{
     output,
 };
 
-/// Run a command while a lock is held, and release the lock when the command ends
-///
-/// The lock is renewed until the command and all processes that it started have ended. The command
-/// gets the streams of this process, and in its environment HBASE_TXN_LOCK (the lock's key) and
-/// HBASE_TXN_FENCING (its fencing number). TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it
-/// and to the processes that it started.
+/// A request, and the command that runs while what it requests is held.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
-pub(crate) struct Run {
+pub(in crate::cmd) struct Run {
     #[command(flatten)]
     request: Request,
     #[command(flatten)]
@@ -51,37 +45,39 @@ pub(in crate::cmd) struct Command {
     words: Vec<OsString>,
 }
 
-const EXAMPLE: &str = r#"Example: hbase-txn lock run locks nightly --farm fra --client billing --wait 1m -- ./nightly.sh --full
-
-The lock is released when CMD and all processes that it started have ended. Processes that left CMD's process group, as daemons do, are not waited for. After TERM, INT, HUP or QUIT, processes that are left 5 seconds after the end of CMD get KILL. --release-on-exit releases as soon as CMD itself ends.
-
-If the lock is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. If renewals fail, they have ended before the lease expires, provided that the lease is 18s or longer and clocks agree to a second. A lock with a shorter lease, or a revoked one, may be held by the next process while CMD still ends: let the receivers of CMD's changes refuse lower fencing numbers.
-
-On a terminal CMD stays in this command's process group, where keys such as Ctrl-C and Ctrl-Z reach it; elsewhere it has a group of its own. While this command is stopped, the lock is not renewed. If this command is killed by KILL, CMD goes on without it, and the lock ends with its lease.
-
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the lock was lost while CMD ran, or the answer to the request was lost and CMD was not run. If CMD itself exits with 3 or 4, choose other statuses by --conflict-exit-code and --lost-exit-code."#;
-
 impl Run {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
-        self.command.exit(self.hold_and_run(global).await)
-    }
-
-    async fn hold_and_run(&self, global: &Global) -> Outcome {
-        let margin = margin(self.request.asked.lease()?);
-        let mut signals = Signals::listen()?;
-        let guard = self
-            .request
-            .acquire(global, &mut signals, LockUse::Attached, |request| {
-                request.auto_renew().skew_margin(margin)
-            })
-            .await?;
-        run_under(guard, &self.command, &mut signals).await
+    /// Acquires what `ask` requests, and runs the command while it is held.
+    pub(in crate::cmd) async fn run(
+        self,
+        global: &Global,
+        kind: Kind,
+        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+    ) -> Outcome {
+        let Request { asked, table } = &self.request;
+        self.command.run(global, kind, asked, Some(table), ask).await
     }
 }
 
 impl Command {
+    /// Acquires what `ask` requests, and runs the command while it is held.
+    pub(in crate::cmd) async fn run(
+        &self,
+        global: &Global,
+        kind: Kind,
+        asked: &Asked,
+        table: Option<&MissingTable>,
+        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+    ) -> Outcome {
+        let run = async {
+            let mut signals = Signals::listen()?;
+            let guard = asked.acquire(global, &mut signals, kind, LockUse::Attached, table, ask);
+            run_under(guard.await?, self, &mut signals).await
+        };
+        self.exit(run.await)
+    }
+
     /// Replaces the statuses that the command itself may exit with.
-    pub(in crate::cmd) fn exit(&self, outcome: Outcome) -> Outcome {
+    fn exit(&self, outcome: Outcome) -> Outcome {
         let exit = outcome.unwrap_or_else(|failure| failure.report());
         let code = match exit {
             Exit::NotMet => self.conflict_exit_code,
@@ -93,12 +89,12 @@ impl Command {
 }
 
 /// The part of the lease for stopping the command, and for differences between clocks.
-pub(in crate::cmd) fn margin(lease: Duration) -> Duration {
+pub(super) fn margin(lease: Duration) -> Duration {
     (lease / 3).min(GRACE + Duration::from_secs(1))
 }
 
 /// Runs a command under a lock, and releases the lock when the command ends.
-pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
+async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
     let program = command.words.first().map(|program| program.display().to_string());
     let context = format!(
         "running {} under lock {}",
