@@ -226,8 +226,10 @@ impl Semaphore {
 
     /// Renews permits by their token, from any process: they are held for `lease` from now on, or
     /// as long as before if that is longer. `None` is their own lease: that of their request, or of
-    /// their last renewal. Returns `None` if they were renewed and the new lease had not expired
-    /// when the answer arrived, and the loss otherwise.
+    /// their last renewal.
+    ///
+    /// The inner result is the loss if the token does not hold the permits any more, or if the new
+    /// lease had expired when the answer arrived.
     ///
     /// # Errors
     ///
@@ -237,7 +239,7 @@ impl Semaphore {
         &self,
         token: LockToken,
         lease: impl Into<Option<Duration>>,
-    ) -> Result<Option<LockLoss>> {
+    ) -> Result<Result<(), LockLoss>> {
         let renewed = self.row.renew(token, lease.into()).await;
         renewed.map_err(|error| self.in_context(error))
     }

@@ -221,9 +221,10 @@ impl LockManager {
 
     /// Renews a lock by its token, from any process: it is held for `lease` from now on, or as long
     /// as before if that is longer. `None` is the lock's own lease: that of its request, or of its
-    /// last renewal. Returns `None` if it was renewed and the new lease had not
-    /// expired when the answer arrived, and the loss otherwise.
-    /// [`LockRequest::resume`](super::LockRequest::resume) returns a guard instead.
+    /// last renewal. [`LockRequest::resume`](super::LockRequest::resume) returns a guard instead.
+    ///
+    /// The inner result is the loss if the token does not hold the lock any more, or if the new lease
+    /// had expired when the answer arrived.
     ///
     /// # Errors
     ///
@@ -237,7 +238,7 @@ impl LockManager {
         id: &str,
         token: LockToken,
         lease: impl Into<Option<Duration>>,
-    ) -> Result<Option<LockLoss>> {
+    ) -> Result<Result<(), LockLoss>> {
         let (name, location) = self.location(level, id)?;
         let lease = lease.into();
         if let Some(lease) = lease {

@@ -77,7 +77,7 @@ impl LockLocation {
     }
 
     /// Renews the hold of another process's token, for its own lease unless one is specified.
-    /// Returns `None` if it was renewed, and the loss if it is not held any more.
+    /// Returns why it is lost if it is not held any more.
     ///
     /// # Errors
     ///
@@ -87,21 +87,21 @@ impl LockLocation {
         token: LockToken,
         lease: Option<Duration>,
         deadline: Instant,
-    ) -> Result<Option<LockLoss>> {
+    ) -> Result<Result<(), LockLoss>> {
         let mut claim = match self.resume(token, deadline).await? {
             Ok(claim) => claim,
-            Err(loss) => return Ok(Some(loss)),
+            Err(loss) => return Ok(Err(loss)),
         };
         let lease = lease.unwrap_or_else(|| claim.own_lease());
         for _ in 0..TRIES {
             let renewed = self.renew(&mut claim, lease, deadline).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
                 Ok(until) if until.before(margin(lease, None)) > self.now() => {
-                    return Ok(None);
+                    return Ok(Ok(()));
                 }
                 // The lease had expired when the answer arrived.
                 Ok(_) => {}
-                Err(loss) => return Ok(Some(loss)),
+                Err(loss) => return Ok(Err(loss)),
             }
         }
         let error = Error::new(
@@ -202,12 +202,12 @@ mod tests {
                 Ok::<_, Box<dyn std::error::Error>>(holder.lease.unwrap_or_default().as_secs())
             };
             sleep(LEASE / 2).await;
-            assert_eq!(others.renew(Level::Dc, "a", token, None).await?, None);
+            assert_eq!(others.renew(Level::Dc, "a", token, None).await?, Ok(()));
             assert_eq!(seconds_from_the_acquisition().await?, 150);
             // A specified lease is the lock's own from then on.
-            assert_eq!(others.renew(Level::Dc, "a", token, LEASE * 2).await?, None);
+            assert_eq!(others.renew(Level::Dc, "a", token, LEASE * 2).await?, Ok(()));
             sleep(LEASE).await;
-            assert_eq!(locks.renew(Level::Dc, "a", token, None).await?, None);
+            assert_eq!(locks.renew(Level::Dc, "a", token, None).await?, Ok(()));
             assert_eq!(seconds_from_the_acquisition().await?, 350);
             Ok(())
         });

@@ -236,14 +236,18 @@ impl SlotRow {
     }
 
     /// Renews the hold of another process's token, for its own lease unless one is specified.
-    /// Returns `None` if it was renewed, and the loss if it is not held any more.
-    pub(crate) async fn renew(&self, token: LockToken, lease: Option<Duration>) -> Result<Option<LockLoss>> {
+    /// Returns why it is lost if it is not held any more.
+    pub(crate) async fn renew(
+        &self,
+        token: LockToken,
+        lease: Option<Duration>,
+    ) -> Result<Result<(), LockLoss>> {
         if let Some(lease) = lease {
             self.local.check_lease(lease)?;
         }
         let deadline = self.table.deadline();
         match self.read(deadline).await?.slots_of(token) {
-            slots if slots.is_empty() => Ok(Some(LockLoss::Expired)),
+            slots if slots.is_empty() => Ok(Err(LockLoss::Expired)),
             slots => self.location(&slots).renew_for(token, lease, deadline).await,
         }
     }

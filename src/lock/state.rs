@@ -257,6 +257,8 @@ impl fmt::Display for AtTime<'_, LockLoss> {
     }
 }
 
+impl std::error::Error for LockLoss {}
+
 impl fmt::Display for LockLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.at(SystemTime::now()).fmt(f)

@@ -301,7 +301,7 @@ async fn a_renewal_can_not_shorten_a_lease() {
     let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let shorter = Duration::from_millis(200);
     let loss = locks.renew(Level::Dc, "ours", guard.token(), shorter).await;
-    assert_eq!(loss.unwrap(), None);
+    assert_eq!(loss.unwrap(), Ok(()));
     let holder = locks.show(Level::Dc, "ours").await.unwrap().holder.unwrap();
     assert_eq!(holder.lease, Some(Duration::from_secs(30)));
 }

@@ -106,7 +106,7 @@ async fn renewal_by_token_answered_after_the_lease_is_a_loss() {
     // Two calls read the lock and the server's time; the third one renews.
     delay_answer(&proxy, 2, 2 * LEASE);
     let renewed = locks.renew(Level::Dc, "a", guard.token(), LEASE).await.unwrap();
-    assert_eq!(renewed, Some(LockLoss::Expired));
+    assert_eq!(renewed, Err(LockLoss::Expired));
 
     let name = "late-permit";
     let semaphore = Semaphore::create(&direct, Level::Dc, name, 1).await.unwrap();
@@ -114,7 +114,7 @@ async fn renewal_by_token_answered_after_the_lease_is_a_loss() {
     let behind = Semaphore::open(&locks, Level::Dc, name).await.unwrap();
     delay_answer(&proxy, 2, 2 * LEASE);
     let renewed = behind.renew(permit.token(), LEASE).await.unwrap();
-    assert_eq!(renewed, Some(LockLoss::Expired));
+    assert_eq!(renewed, Err(LockLoss::Expired));
 }
 
 #[tokio::test]

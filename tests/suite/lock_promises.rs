@@ -135,7 +135,7 @@ async fn w2_only_its_owner_releases_and_renews_a_lock() {
         let next = acquire(&other, "a", LEASE).await;
         let is_next = |loss: &LockLoss| matches!(loss, LockLoss::Taken(by) if by.token == Some(next.token()));
         let renewed = one.renew(Level::Dc, "a", late.token(), LEASE).await.unwrap();
-        assert!(renewed.as_ref().is_some_and(is_next), "{renewed:?}");
+        assert!(renewed.as_ref().is_err_and(is_next), "{renewed:?}");
         match late.release().await.unwrap() {
             ReleaseOutcome::Lost(loss) => assert!(is_next(&loss), "{loss}"),
             other => panic!("{other}"),

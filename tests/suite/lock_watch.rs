@@ -77,7 +77,7 @@ async fn lock_events_name_holder_and_reason_of_each_end() {
             );
             assert!(polled(events.next(), 3).await.is_none());
             let renewed = locks.renew(Level::Dc, "reasons", guard.token(), 2 * lease).await;
-            assert_eq!(renewed.unwrap(), None);
+            assert_eq!(renewed.unwrap(), Ok(()));
             let renewed = next(&mut events).await;
             seen(&renewed, LockEventKind::Renewed, Some("tester"));
             assert!(renewed.holder.unwrap().lease > acquired.holder.unwrap().lease);

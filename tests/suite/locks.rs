@@ -353,7 +353,7 @@ async fn a_token_releases_and_renews_from_another_process() {
                 .renew(Level::Dc, "t", stranger, LEASE)
                 .await
                 .unwrap()
-                .unwrap(),
+                .unwrap_err(),
             match other.release(Level::Dc, "t", stranger).await.unwrap() {
                 ReleaseOutcome::Lost(loss) => loss,
                 released => panic!("{released}"),
@@ -361,7 +361,10 @@ async fn a_token_releases_and_renews_from_another_process() {
         ] {
             assert!(matches!(loss, LockLoss::Taken(holder) if holder.token == Some(token)));
         }
-        assert_eq!(other.renew(Level::Dc, "t", token, 2 * LEASE).await.unwrap(), None);
+        assert_eq!(
+            other.renew(Level::Dc, "t", token, 2 * LEASE).await.unwrap(),
+            Ok(())
+        );
         let lease = one
             .show(Level::Dc, "t")
             .await
@@ -382,7 +385,7 @@ async fn a_token_releases_and_renews_from_another_process() {
         assert!(!other.release(Level::Dc, "t", token).await.unwrap().is_released());
         assert_eq!(
             other.renew(Level::Dc, "t", token, LEASE).await.unwrap(),
-            Some(LockLoss::Expired)
+            Err(LockLoss::Expired)
         );
         assert!(!guard.release().await.unwrap().is_released());
     }

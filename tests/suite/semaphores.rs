@@ -217,7 +217,7 @@ async fn a_token_renews_and_releases_permits_of_another_process() {
     let semaphore = create(&connection, &table, "tokens", 3).await;
     let token = take(&semaphore, 2).await.unwrap().detach();
     assert_eq!(available(&semaphore).await, 1);
-    assert_eq!(semaphore.renew(token, 3 * LEASE).await.unwrap(), None);
+    assert_eq!(semaphore.renew(token, 3 * LEASE).await.unwrap(), Ok(()));
     let info = semaphore.show().await.unwrap();
     assert_eq!((info.holders.len(), info.holders[0].permits), (1, 2));
     assert!(info.holders[0].holder.lease >= Some(3 * LEASE));
@@ -226,7 +226,7 @@ async fn a_token_renews_and_releases_permits_of_another_process() {
     assert_eq!(semaphore.release(token).await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(
         semaphore.renew(token, LEASE).await.unwrap(),
-        Some(LockLoss::Expired)
+        Err(LockLoss::Expired)
     );
     assert_eq!(
         semaphore.release(token).await.unwrap(),

@@ -198,12 +198,12 @@ async fn a_token_is_good_for_one_hold_and_once() {
         .acquire()
         .await
         .unwrap();
-    let taken = |loss: Option<LockLoss>| match loss {
-        Some(LockLoss::Taken(holder)) => assert_eq!(holder.token, Some(guard.token())),
+    let taken = |loss: Result<(), LockLoss>| match loss {
+        Err(LockLoss::Taken(holder)) => assert_eq!(holder.token, Some(guard.token())),
         other => panic!("{other:?}"),
     };
     match release(never).await {
-        ReleaseOutcome::Lost(loss) => taken(Some(loss)),
+        ReleaseOutcome::Lost(loss) => taken(Err(loss)),
         other => panic!("{other}"),
     }
     taken(renew(never).await);
@@ -213,7 +213,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     // A second release of the same token.
     assert_eq!(release(guard.token()).await, ReleaseOutcome::Released);
     assert!(!release(guard.token()).await.is_released());
-    assert_eq!(renew(guard.token()).await, Some(LockLoss::Expired));
+    assert_eq!(renew(guard.token()).await, Err(LockLoss::Expired));
     assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     assert!(!guard.is_held());
     assert!(!guard.release().await.unwrap().is_released());
@@ -235,7 +235,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
         .acquire()
         .await
         .unwrap();
-    assert!(matches!(renew(guard.token()).await, Some(LockLoss::Taken(_))));
+    assert!(matches!(renew(guard.token()).await, Err(LockLoss::Taken(_))));
     assert!(next.is_held());
     assert!(next.release().await.unwrap().is_released());
 }

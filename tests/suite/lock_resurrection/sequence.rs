@@ -293,7 +293,7 @@ impl Sequence {
             // As long as its lease lasts, a vanished holder cannot be told apart from a live one.
             if !self.vanished {
                 let loss = owner.renew(Level::Dc, &self.id, token, lease).await.unwrap();
-                if loss.is_none() {
+                if loss.is_ok() {
                     self.complain("was renewed after it was released");
                 }
             }

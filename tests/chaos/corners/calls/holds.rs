@@ -139,7 +139,7 @@ pub(super) fn all() -> Vec<Call> {
             let semaphore = semaphore(&seat).await;
             let token = semaphore.permit().ttl(LEASE).acquire().await.unwrap().detach();
             Prepared::read(async move {
-                Reported::expect(semaphore.renew(token, 2 * LEASE).await, &None).or_not()
+                Reported::expect(semaphore.renew(token, 2 * LEASE).await, &Ok(())).or_not()
             })
         }),
         Call::new("semaphore: release by token", |seat| async move {

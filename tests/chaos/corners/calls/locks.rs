@@ -78,7 +78,7 @@ pub(super) fn all() -> Vec<Call> {
             let token = request(&locks, &seat).acquire().await.unwrap().detach();
             Prepared::read(async move {
                 let renewed = locks.renew(Level::Dc, &seat.prefix, token, 2 * LEASE).await;
-                Reported::expect(renewed, &None).or_not()
+                Reported::expect(renewed, &Ok(())).or_not()
             })
         }),
         Call::new("lock: release", |seat| async move {

@@ -82,12 +82,12 @@ impl Release {
 }
 
 impl Renew {
-    /// Renews the lease by `renew`, which returns why the token holds nothing.
+    /// Renews the lease by `renew`.
     pub(in crate::cmd) async fn run(
         self,
         global: &Global,
         kind: Kind,
-        renew: impl AsyncFnOnce(&Named<'_>, LockToken, Option<Duration>) -> Result<Option<LockLoss>, Failure>,
+        renew: impl AsyncFnOnce(&Named<'_>, LockToken, Option<Duration>) -> Result<Result<(), LockLoss>, Failure>,
     ) -> Outcome {
         let named = self.which.named(kind)?;
         let lease = self.ttl.as_ref().map(lease).transpose()?;
@@ -105,8 +105,8 @@ impl End {
         }
     }
 
-    fn of_renewal(loss: Option<LockLoss>) -> Self {
-        loss.map_or_else(|| Self::done("renewed"), Self::lost)
+    fn of_renewal(renewed: Result<(), LockLoss>) -> Self {
+        renewed.map_or_else(Self::lost, |()| Self::done("renewed"))
     }
 
     fn done(outcome: &'static str) -> Self {
