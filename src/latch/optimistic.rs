@@ -56,10 +56,12 @@ pub(crate) trait Change {
     fn contended() -> Error;
 }
 
-/// A plan of which a copy may be applied later: an answer was lost.
+/// A change of which a copy may be applied later: an answer was lost.
 struct InFlight<C: Change> {
-    plan: C::Plan,
-    base: C::Row,
+    /// The plan and the row that it was planned on. `None` if another copy was refused although the note
+    /// is as it was: then the change is planned again, since the rest of the row is not. All plans have
+    /// the note as a condition, and change it, so at most one copy of all is applied.
+    sent: Option<(C::Plan, C::Row)>,
     lost: Error,
 }
 
@@ -93,25 +95,35 @@ async fn attempt<C: Change>(
     change: &mut C,
     in_flight: &mut Option<InFlight<C>>,
 ) -> Result<Option<C::Answer>> {
-    let mut row = match (change.read().await, in_flight.take()) {
-        (Ok(row), None) => row,
+    let (mut row, lost) = match (change.read().await, in_flight.take()) {
+        (Ok(row), None) => (row, None),
         (Err(error), None) => return Err(error),
         (Err(error), Some(sent)) if error.is_retryable() => {
             *in_flight = Some(sent);
             return Ok(None);
         }
         (Err(_), Some(sent)) => return Err(sent.lost),
-        (Ok(row), Some(sent)) => match change.judge(&sent.plan, &sent.base, &row) {
-            Verdict::NotApplied => row,
-            Verdict::Open => return write(change, sent.plan, sent.base, Some(sent.lost), in_flight).await,
-            Verdict::Unknown => return Err(sent.lost),
-            _ => return change.complete(sent.plan, row).await,
+        (Ok(row), Some(InFlight { sent: None, lost })) => (row, Some(lost)),
+        (
+            Ok(row),
+            Some(InFlight {
+                sent: Some((plan, base)),
+                lost,
+            }),
+        ) => match change.judge(&plan, &base, &row) {
+            Verdict::NotApplied => (row, None),
+            Verdict::Open => return write(change, plan, base, Some(lost), in_flight).await,
+            Verdict::Unknown => return Err(lost),
+            _ => return change.complete(plan, row).await,
         },
     };
     match change.plan(&mut row).await? {
-        Planned::Write(plan) => write(change, plan, row, None, in_flight).await,
+        Planned::Write(plan) => write(change, plan, row, lost, in_flight).await,
         Planned::Done(answer) => Ok(Some(answer)),
-        Planned::Later => Ok(None),
+        Planned::Later => {
+            *in_flight = lost.map(|lost| InFlight { sent: None, lost });
+            Ok(None)
+        }
     }
 }
 
@@ -128,7 +140,10 @@ async fn write<C: Change>(
         (Ok((Verdict::Open | Verdict::Unknown, _)), None) | (Ok((Verdict::NotApplied, _)), _) => {
             return Ok(None);
         }
-        (Ok((Verdict::Open, _)), Some(lost)) => lost,
+        (Ok((Verdict::Open, _)), Some(lost)) => {
+            *in_flight = Some(InFlight { sent: None, lost });
+            return Ok(None);
+        }
         (Ok((Verdict::Unknown, _)), Some(lost)) => return Err(lost),
         (Ok((_, row)), _) => return change.complete(plan, row).await,
         (Err(error), lost) if error.is_outcome_unknown() => {
@@ -138,7 +153,8 @@ async fn write<C: Change>(
         (Err(error), Some(lost)) if error.is_retryable() => lost,
         (Err(error), lost) => return Err(lost.unwrap_or(error)),
     };
-    *in_flight = Some(InFlight { plan, base, lost });
+    let sent = Some((plan, base));
+    *in_flight = Some(InFlight { sent, lost });
     Ok(None)
 }
 

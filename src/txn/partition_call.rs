@@ -145,11 +145,12 @@ impl<'a> PartitionCall<'a> {
     pub(super) async fn ready(&mut self) -> Result<Arc<RegionLocation>> {
         loop {
             let location = locate_whole(&mut self.attempts, self.partitions).await?;
-            let ready = self.prepare(&location).await;
-            let Err(reason) = ready else {
-                return Ok(location);
-            };
-            self.recover(&location, reason).await?;
+            match self.prepare(&location).await {
+                // The region may have moved, or have been opened again, while the call waited.
+                Ok(has_waited) if has_waited && !self.attempts.is_current(&location) => {}
+                Ok(_) => return Ok(location),
+                Err(reason) => self.recover(&location, reason).await?,
+            }
         }
     }
 
@@ -161,24 +162,29 @@ impl<'a> PartitionCall<'a> {
         }
     }
 
-    /// Establishes what the call relies on. The slow steps are rare, and boxed to keep the futures of
-    /// commits small.
-    async fn prepare(&mut self, location: &Arc<RegionLocation>) -> Result<(), NotReady> {
+    /// Establishes what the call relies on, and returns whether it had to wait for that. The slow steps are
+    /// rare, and boxed to keep the futures of commits small.
+    async fn prepare(&mut self, location: &Arc<RegionLocation>) -> Result<bool, NotReady> {
+        let mut has_waited = false;
         let (table, deadline) = (self.table, self.attempts.deadline());
         let (region, opening) = (&location.region().name, location.opening());
         if !table.watch().covers(region, opening) {
-            Box::pin(rule_reading::read_since_opening(table, deadline)).await?;
-            table.watch().cover(region.clone(), opening);
+            if Box::pin(rule_reading::read_since_opening(table, deadline)).await? {
+                table.watch().cover(region.clone(), opening);
+            }
+            has_waited = true;
         }
         if let Some(lacking) = table.servers().lacking(location.server(), self.needs) {
             Box::pin(proof::prove(self, location, lacking)).await?;
+            has_waited = true;
         }
         if let Some(floor) = self.floor
             && proof::may_be_early(table, self.partition(), location, floor)
         {
             Box::pin(proof::let_clock_pass(self, location, floor)).await?;
+            has_waited = true;
         }
-        Ok(())
+        Ok(has_waited)
     }
 }
 

@@ -140,10 +140,11 @@ pub(super) async fn let_clock_pass(
     if servers.clock_age(server).is_none() {
         compare_clocks(call, location).await?;
     }
-    if table.floors().of(location, servers.local_now()).is_none() {
-        region_floor::find(call, location).await?;
-    }
-    let floor = floor.max(table.floors().of(location, servers.local_now()).unwrap_or(0));
+    let of_region = match table.floors().of(location, servers.local_now()) {
+        Some(known) => known,
+        None => region_floor::find(call, location).await?,
+    };
+    let floor = floor.max(of_region);
     while servers.time_at(server).earliest <= floor {
         if !servers.knows_precisely(server) {
             compare_clocks(call, location).await?;

@@ -61,7 +61,11 @@ impl RegionFloors {
     }
 
     fn set(&self, region: Bytes, opening: i64, floor: u64) {
-        self.known().insert(region, (opening, floor));
+        let mut known = self.known();
+        let newest = known.entry(region).or_insert((opening, floor));
+        if newest.0 < opening {
+            *newest = (opening, floor);
+        }
     }
 }
 
@@ -72,16 +76,16 @@ pub(super) fn was_long_ago(time: u64, now: u64) -> bool {
 }
 
 /// Looks for cells and delete markers ahead of the clock of the region's server, which was compared,
-/// and records the floor. Of the calls that wait for it, one looks.
+/// and returns and records the floor. Of the calls that wait for it, one looks.
 pub(super) async fn find(
     call: &mut PartitionCall<'_>,
     location: &Arc<RegionLocation>,
-) -> Result<(), NotReady> {
+) -> Result<u64, NotReady> {
     let (table, region, server) = (call.table, location.region(), location.server());
     let (servers, capability) = (table.servers(), Capability::Floor);
     let _turn = servers.turn(server, capability, call.attempts.deadline()).await?;
-    if table.floors().of(location, servers.local_now()).is_some() {
-        return Ok(());
+    if let Some(known) = table.floors().of(location, servers.local_now()) {
+        return Ok(known);
     }
     let from = servers.time_at(server).earliest;
     let furthest = from.saturating_add(u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX));
@@ -104,5 +108,5 @@ pub(super) async fn find(
         None => furthest,
     };
     table.floors().set(region.name.clone(), location.opening(), floor);
-    Ok(())
+    Ok(floor)
 }

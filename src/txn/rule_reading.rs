@@ -1,5 +1,7 @@
 //! Rereads the partition rule of an open table, and records the result.
 
+use std::time::Duration;
+
 use hbase_admin::Admin;
 use hbase_client::{Table, TableDescriptor};
 use tokio::time::{Instant, timeout_at};
@@ -9,6 +11,9 @@ use super::{
     rule_watch::{OLD_RULE_WAIT, RULE_READ, RuleAge},
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+
+/// How long transactions wait for a read that they share, before each reads the rule itself.
+const SHARED_READ: Duration = Duration::from_secs(1);
 
 /// Rereads the table's rule in the background as it ages. Waits for that, briefly, only if nothing
 /// was read within the interval and the master is not known to be unresponsive. Returns an error if
@@ -29,8 +34,9 @@ pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result
 
 /// Rereads the table's rule after a region turned out to have been opened again; returns an error if it
 /// changed. All transactions that wait for that share one read. An unresponsive master delays a
-/// transaction for at most [`RULE_READ`]: the rule is read again later.
-pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -> Result<()> {
+/// transaction for at most [`RULE_READ`]: the rule is read again later. Returns `false` if the rule was
+/// not read, and the deadline is earlier than that.
+pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -> Result<bool> {
     let (watch, noticed) = (table.watch(), Instant::now());
     let end = deadline.min(noticed + RULE_READ);
     // A read that is in flight may have begun before the region was opened.
@@ -39,12 +45,13 @@ pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -
             break;
         }
         watch.start_reading(|| background_reading(table));
-        watch.until_read(end).await;
+        // It may be in a runtime that is not driven.
+        watch.until_read(end.min(noticed + SHARED_READ)).await;
     }
-    match watch.is_changed() {
-        true => Box::pin(read_again(table, deadline)).await,
-        false => Ok(()),
+    if watch.is_changed() || !watch.was_read_since(noticed) {
+        read_again(table, end).await?;
     }
+    Ok(watch.was_read_since(noticed) || noticed.elapsed() >= RULE_READ)
 }
 
 /// Reads the rule for the open table, without keeping the table open.
@@ -108,8 +115,6 @@ async fn read_descriptor(table: &Table, deadline: Instant) -> Result<TableDescri
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hbase_client::{FamilyDescriptor, Put};
     use hbase_fake::FakeHBase;
     use tokio::time::sleep;

@@ -175,5 +175,8 @@ async fn mean_latency(coalescing: bool, operation: Operation) -> Duration {
 async fn client_far_away_is_not_slower_with_shared_calls(#[case] operation: Operation) {
     let alone = mean_latency(false, operation).await;
     let shared = mean_latency(true, operation).await;
-    assert!(shared <= alone.mul_f64(1.05), "{alone:?} alone, {shared:?} shared");
+    assert!(
+        shared <= alone.mul_f64(1.05),
+        "{alone:?} alone, {shared:?} shared"
+    );
 }

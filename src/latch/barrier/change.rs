@@ -32,7 +32,8 @@ struct BarrierChange<'a, F> {
 
 impl<T, F> Change for BarrierChange<'_, F>
 where
-    F: Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
+    T: Send + Sync,
+    F: Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)> + Send + Sync,
 {
     type Row = BarrierObservation;
     type Plan = (T, Plan);
@@ -111,9 +112,9 @@ where
 
 impl Barrier {
     /// Plans a change and applies it, again until it is applied or there is nothing to do.
-    pub(super) async fn change<T>(
+    pub(super) async fn change<T: Send + Sync>(
         &self,
-        planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
+        planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)> + Send + Sync,
     ) -> Result<T> {
         let deadline = self.table.deadline();
         let mut change = BarrierChange {

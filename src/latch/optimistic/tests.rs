@@ -1,11 +1,17 @@
 //! Many parties that change one row at once, in virtual time.
 
-use std::{ops::Range, time::Duration};
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 
 use futures::future::try_join_all;
+use hbase_client::Effect;
 use hbase_fake::{FakeHBase, Latency};
 use tokio::time::Instant;
 
+use super::*;
 use crate::{
     Connection, Error, ErrorKind, Level, Result,
     latch::{LatchManager, LatchManagerOptions, LatchState},
@@ -122,4 +128,76 @@ async fn change_that_conflicts_until_its_deadline_is_a_conflict() {
             "{error}"
         );
     }
+}
+
+/// A row with a note and another cell, both of which are conditions of a change. The first answer is
+/// lost with its request, and another program changes the other cell meanwhile.
+#[derive(Default)]
+struct LostOnce(Mutex<Row>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Row {
+    note: u64,
+    other: u64,
+    writes: u64,
+}
+
+impl LostOnce {
+    fn row(&self) -> MutexGuard<'_, Row> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Change for LostOnce {
+    type Row = Row;
+    type Plan = ();
+    type Answer = u64;
+
+    async fn read(&self) -> Result<Row> {
+        Ok(*self.row())
+    }
+
+    async fn plan(&self, _: &mut Row) -> Result<Planned<(), u64>> {
+        Ok(Planned::Write(()))
+    }
+
+    async fn write(&self, (): &(), base: &Row) -> Result<(Verdict, Row)> {
+        let mut row = self.row();
+        row.writes += 1;
+        if row.writes == 1 {
+            row.other += 1;
+            let lost = Error::new(ClientErrorKind::ConnectionLost, "lost");
+            return Err(lost.with_effect(Effect::Unknown));
+        }
+        if (row.note, row.other) == (base.note, base.other) {
+            row.note += 1;
+        }
+        Ok((self.judge(&(), base, &row), *row))
+    }
+
+    fn judge(&self, (): &(), base: &Row, row: &Row) -> Verdict {
+        if row.note == base.note {
+            Verdict::Open
+        } else {
+            Verdict::Applied
+        }
+    }
+
+    async fn complete(&mut self, (): (), row: Row) -> Result<Option<u64>> {
+        Ok(Some(row.writes))
+    }
+
+    fn contended() -> Error {
+        Error::new(ErrorKind::Conflict, "contended")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_change_whose_copy_is_refused_is_planned_again() {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let writes = apply(&mut LostOnce::default(), deadline).await.unwrap();
+    assert_eq!(
+        writes, 3,
+        "the lost one, its copy, and the one that was planned again"
+    );
 }

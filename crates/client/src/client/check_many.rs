@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cluster::RegionLocation,
-    error::Result,
+    error::{ErrorKind, Result},
     model::{Condition, Mutation},
     rpc::{AttemptLimit, CallError},
     wire::{cell_block::CellBlockDecoder, multi::EncodedMultiRequest, pb},
@@ -167,23 +167,28 @@ impl Table {
         deadline: Instant,
     ) -> (Vec<Answer>, Vec<Unmade<'a>>) {
         let (mut answers, mut again) = (Vec::<Answer>::new(), Vec::<Unmade<'_>>::new());
-        let Some(Placed { change, location }) = call.first_mut() else {
-            return (answers, again);
-        };
-        let location = Arc::clone(location);
-        let proven = change
-            .attempts
-            .attempt(&location)
-            .prove_conditions(&change.call)
-            .await;
-        if let Err(failure) = proven {
+        let location = loop {
+            let Some(Placed { change, location }) = call.first_mut() else {
+                return (answers, again);
+            };
+            let location = Arc::clone(location);
+            let mut attempt = change.attempts.attempt(&location);
+            let Err(failure) = attempt.prove_conditions(&change.call).await else {
+                break location;
+            };
+            // The probe has the families of the first change, of which one may not exist.
+            if failure.kind() == ErrorKind::FamilyNotFound {
+                let Placed { change, .. } = call.remove(0);
+                let failure = Some(failure);
+                again.push(Unmade { change, failure });
+                continue;
+            }
             for (index, Placed { change, .. }) in call.into_iter().enumerate() {
-                // The probe has the families of the first change, of which one may not exist.
                 let failure = (index == 0 || failure.is_final()).then(|| failure.clone());
                 again.push(Unmade { change, failure });
             }
             return (answers, again);
-        }
+        };
         let limits = call
             .iter_mut()
             .map(|Placed { change, location }| change.attempts.attempt(location).limit());

@@ -165,12 +165,27 @@ struct Lane {
 
 impl Shared {
     /// Executes an operation, alone or in a shared call. Makes one attempt.
+    ///
+    /// A get whose call is stuck, perhaps at another region, enters the lanes once more, while the first
+    /// call may still answer it.
     pub(super) async fn execute(
         self: &Arc<Self>,
         location: &Arc<RegionLocation>,
         options: &CallOptions,
         operation: &Operation,
         limit: AttemptLimit,
+    ) -> Attempted {
+        self.execute_in_lane(location, options, operation, limit, operation.is_get)
+            .await
+    }
+
+    async fn execute_in_lane(
+        self: &Arc<Self>,
+        location: &Arc<RegionLocation>,
+        options: &CallOptions,
+        operation: &Operation,
+        limit: AttemptLimit,
+        has_second_chance: bool,
     ) -> Attempted {
         let alone = || self.execute_alone(location, options, operation, limit.clone());
         let is_shared = self.cluster.config.coalescing() && !operation.is_alone;
@@ -194,12 +209,12 @@ impl Shared {
                 };
                 COALESCED.record(1, || [operation.kind()]);
                 let attempted = alone().await;
-                lane.is_answered = attempted.is_ok();
+                lane.is_answered = is_answered(&attempted);
                 return attempted;
             }
             Entry::Closed => return Err(CallError::Closed),
         };
-        let mut patience = PATIENCE;
+        let (mut patience, mut taken_since) = (PATIENCE, None);
         let answer = loop {
             let until = limit.deadline.min(Instant::now() + patience);
             if let Ok(answer) = timeout_at(until, &mut ticket.answer).await {
@@ -211,11 +226,15 @@ impl Shared {
                 return Err(CallError::Timeout { waited, sent });
             }
             patience = self.lanes.patience(&location.server);
-            // A get in a call that is stuck at another region has a second chance.
-            if operation.is_get && ticket.is_taken() && began + 2 * patience <= now {
-                return alone().await;
-            }
             self.begin_without_overdue(&location.server, &group, now);
+            if has_second_chance && ticket.is_taken() && taken_since.replace(now).is_some() {
+                let again = self.execute_in_lane(location, options, operation, limit.clone(), false);
+                tokio::select! {
+                    biased;
+                    answer = &mut ticket.answer => break answer,
+                    attempted = Box::pin(again) => return attempted,
+                }
+            }
         };
         match answer {
             Ok(Answer::Attempted(attempted)) => attempted,
@@ -395,7 +414,7 @@ impl Lane {
                     (Arc::clone(location), options.clone(), operation.clone());
                 let executed = self.client.execute_alone(&location, &options, &operation, limit);
                 let executed = until_abandoned(&mut operations, executed).await;
-                self.is_answered = executed.as_ref().is_some_and(Result::is_ok);
+                self.is_answered = executed.as_ref().is_some_and(is_answered);
                 executed.map(|attempted| vec![Answer::Attempted(attempted)])
             }
             _ => {
@@ -406,7 +425,7 @@ impl Lane {
                     .client
                     .call(location, &options, "Multi", &call.request, limit);
                 let answer = until_abandoned(&mut operations, answer).await;
-                self.is_answered = answer.as_ref().is_some_and(Result::is_ok);
+                self.is_answered = answer.as_ref().is_some_and(is_answered);
                 answer.map(|answer| {
                     let answers = answer.and_then(|(answer, block)| call.read(&operations, answer, block));
                     answers.unwrap_or_else(|failure| {
@@ -431,6 +450,11 @@ impl Drop for Lane {
             self.client.spawn(next);
         }
     }
+}
+
+/// Returns whether the server has answered.
+fn is_answered<T>(attempted: &Result<T, CallError>) -> bool {
+    matches!(attempted, Ok(_) | Err(CallError::Remote(_)))
 }
 
 /// Returns the limit of a call with these operations. Each caller also keeps its own.

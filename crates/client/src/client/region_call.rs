@@ -189,6 +189,12 @@ impl<'a> RegionCall<'a> {
         Ok(location)
     }
 
+    /// Returns whether the client knows no other location of the row's region by now.
+    #[must_use]
+    pub fn is_current(&self, location: &RegionLocation) -> bool {
+        self.attempts.knows_no_other(location)
+    }
+
     /// Refuses a location, which may be outdated: the next one is read from `hbase:meta`.
     ///
     /// # Errors

@@ -190,6 +190,17 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// Returns whether this location of the row is the one that is known.
+    pub(crate) fn knows_no_other(&self, location: &RegionLocation) -> bool {
+        let known = self
+            .cluster
+            .known_location(self.operation.table, &self.operation.row);
+        known.is_some_and(|known| {
+            let opening = |location: &RegionLocation| (location.open_sequence, location.server.clone());
+            known.region.name == location.region.name && opening(&known) == opening(location)
+        })
+    }
+
     /// Refuses a server that does not know of an earlier attempt.
     pub(crate) fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
         match &self.recognised_by {

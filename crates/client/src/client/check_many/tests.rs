@@ -27,7 +27,7 @@ fn placed(table: &Table, place: usize, bytes: usize) -> Placed<'_> {
         change: Change {
             place,
             attempts: RegionCall::of_row(
-                &table,
+                table,
                 NAME,
                 Cow::Owned(call.row.clone()),
                 CallKind::Write,
