@@ -105,7 +105,7 @@ impl ThriftLockGuard {
     ///
     /// # Errors
     ///
-    /// Returns [`LockLost`](ErrorKind::LockLost) if the lock is no longer held. After any other error
+    /// Returns [`LockLost`](crate::ErrorKind::LockLost) if the lock is no longer held. After any other error
     /// the lease lasts at least as long as before.
     pub async fn renew(&self) -> Result<()> {
         self.hold.renew().await

@@ -1,6 +1,8 @@
 //! Calls that are stuck delay no other operation for long, and clients far away do not wait for each
 //! other, on a fake cluster in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
+
 use std::time::Duration;
 
 use futures::future::join_all;
