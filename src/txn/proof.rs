@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Durability, Get, Increment, Partition, Put,
+    Durability, Get, Increment, Partition, Put, ReadFilter, Scan, TimeRange,
     low_level::{ActionAnswer, FailedAttempt, MultiCall, RegionAction, RegionLocation},
 };
 use tokio::time::{Instant, sleep_until};
@@ -20,7 +20,7 @@ use super::{
     record::{self, TransactionId},
     region_floor,
     reserved_rows::{CLOCK, TRIALS, reserved_row},
-    servers::{self, Capability, Needs, ServerTime},
+    servers::{self, Capability, MAX_SKEW, Needs, ServerTime},
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind};
 
@@ -32,6 +32,11 @@ const CLOCK_TTL: Duration = Duration::from_secs(60);
 const TRIAL_TTL: Duration = Duration::from_secs(5);
 /// A family that no table has.
 const NO_FAMILY: &str = "_txn-no-such-family";
+/// The maximum number of bytes of the keys of cells that are ahead. If there are more, their
+/// timestamps count as being as far ahead as they can be.
+const MAX_FLOOR_BYTES: usize = 64 << 20;
+/// The bytes of one answer of the scan, whatever the caller's scans have.
+const FLOOR_ANSWER_BYTES: u64 = 1 << 20;
 
 /// Proves the needed capabilities of the server of a location.
 ///
@@ -142,7 +147,7 @@ pub(super) async fn let_clock_pass(
     }
     let of_region = match table.floors().of(location, servers.local_now()) {
         Some(known) => known,
-        None => region_floor::find(call, location).await?,
+        None => find_floor(call, location).await?,
     };
     let floor = floor.max(of_region);
     while servers.time_at(server).earliest <= floor {
@@ -165,6 +170,39 @@ pub(super) async fn let_clock_pass(
         sleep_until(passed_at).await;
     }
     Ok(())
+}
+
+/// Looks for cells and delete markers ahead of the clock of the region's server, which was compared,
+/// and returns and records the floor. Of the calls that wait for it, one looks.
+async fn find_floor(call: &mut PartitionCall<'_>, location: &Arc<RegionLocation>) -> Result<u64, NotReady> {
+    let (table, region, server) = (call.table, location.region(), location.server());
+    let (servers, capability) = (table.servers(), Capability::Floor);
+    let _turn = servers.turn(server, capability, call.attempts.deadline()).await?;
+    if let Some(known) = table.floors().of(location, servers.local_now()) {
+        return Ok(known);
+    }
+    let from = servers.time_at(server).earliest;
+    let furthest = from.saturating_add(u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX));
+    let scan = Scan::new()
+        .raw()
+        .start_row(region.start_key.clone())
+        .stop_row(region.end_key.clone())
+        .time_range(TimeRange { from, to: furthest })
+        .filter(ReadFilter::key_only())
+        .caching(u32::MAX)
+        .max_result_size(FLOOR_ANSWER_BYTES)
+        .cache_blocks(false);
+    let scan = table.terms().user_families().cloned().fold(scan, Scan::family);
+    let probe = call.attempts.probe(location, capability.purpose());
+    let floor = match probe.scan(&scan, MAX_FLOOR_BYTES).await? {
+        Some(rows) => {
+            let cells = rows.iter().flat_map(|row| row.cells());
+            cells.map(|cell| cell.timestamp).max().unwrap_or(0)
+        }
+        None => furthest,
+    };
+    table.floors().set(region.name.clone(), location.opening(), floor);
+    Ok(floor)
 }
 
 /// Lets the server stamp a cell in the record family, and reads the timestamp.

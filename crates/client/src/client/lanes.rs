@@ -23,6 +23,7 @@
 //! [`same_row`](crate::wire::same_row).
 
 mod call;
+mod operation;
 mod traffic;
 
 use std::{
@@ -35,7 +36,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use prost::Message;
 use tokio::{
     sync::Notify,
@@ -43,91 +43,25 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+pub(super) use self::operation::Operation;
 use self::{
     call::SharedCall,
+    operation::{Answer, Attempted},
     traffic::{Entry, Group, NextCall, PATIENCE, Ticket, Traffic, Waiting},
 };
 use super::{change_log::ChangeLog, recent_deletes::RecentDeletes, server_clocks::ServerClocks};
 use crate::{
     cluster::{Cluster, RegionLocation},
-    model::{Get, Mutation, Row, ServerName},
+    model::ServerName,
     observe::client_metrics::COALESCED,
     rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::{
         cell_block::CellBlockDecoder,
         convert,
         multi::{EncodedGetRequest, EncodedMutateRequest},
-        mutation::MutationMessage,
         pb,
     },
 };
-
-/// A get or a mutation, encoded once for all attempts. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct Operation {
-    row: Bytes,
-    message: Bytes,
-    is_get: bool,
-    /// Whether it needs a call of its own: in an atomic action, the server drops a mutation with an
-    /// invalid visibility expression and reports success (`VisibilityController.preBatchMutate`).
-    is_alone: bool,
-    /// The group of its nonce, if it has one.
-    nonce_group: Option<u64>,
-}
-
-impl Operation {
-    pub(super) fn get(get: &Get) -> Self {
-        Self {
-            row: get.row.clone(),
-            message: convert::get_message(get).encode_to_vec().into(),
-            is_get: true,
-            is_alone: false,
-            nonce_group: None,
-        }
-    }
-
-    pub(super) fn mutation(mutation: &Mutation) -> Self {
-        Self {
-            row: mutation.row().clone(),
-            message: MutationMessage::new(mutation, mutation.durability()).to_bytes(),
-            is_get: false,
-            is_alone: mutation.has_visibility(),
-            nonce_group: None,
-        }
-    }
-
-    /// Returns an increment or append with a nonce, by which a server recognises it if it comes
-    /// again.
-    pub(super) fn with_nonce(mutation: &Mutation, group: u64, nonce: u64) -> Self {
-        let message = MutationMessage::new(mutation, mutation.durability()).with_nonce(nonce);
-        Self {
-            row: mutation.row().clone(),
-            message: message.to_bytes(),
-            is_get: false,
-            is_alone: mutation.has_visibility(),
-            nonce_group: Some(group),
-        }
-    }
-
-    /// Returns what may share a call with it, as a word for metrics.
-    fn kind(&self) -> &'static str {
-        match self.is_get {
-            true => "get",
-            false => "mutation",
-        }
-    }
-}
-
-/// The result of one attempt: the row of a get, if it has requested cells.
-type Attempted = Result<Option<Row>, CallError>;
-
-/// The answer to an operation in a shared call.
-#[derive(Debug)]
-enum Answer {
-    Attempted(Attempted),
-    /// Nothing was applied, and another operation of the call may be the cause.
-    Alone,
-}
 
 /// What the clones of a client share.
 pub(super) struct Shared {

@@ -6,7 +6,11 @@
 
 use bytes::Bytes;
 
-use super::{ActionAnswer, MultiCall, RegionAction, Table, multi, region_call::Cause};
+use super::{
+    ActionAnswer, MultiCall, RegionAction, Table,
+    failed_attempt::{Cause, PROVING_CONDITIONS},
+    multi,
+};
 use crate::{
     cluster::{Attempts, RegionLocation},
     error::{Error, ErrorKind},
@@ -16,9 +20,6 @@ use crate::{
 
 /// A column that no row has.
 const PROBE: Bytes = Bytes::from_static(b"hbase-txn.probe");
-
-/// The purpose of a probe, for errors.
-pub(super) const PROVING_CONDITIONS: &str = "proving conditions";
 
 impl Table {
     /// Proves that the server of a location honours conditions, if the call has some and that is not

@@ -7,11 +7,13 @@ use prost::Message;
 use tokio::time::Instant;
 
 use super::{
-    ActionAnswer, EndpointCall, MultiCall, Table, endpoint, lanes, multi, proof::PROVING_CONDITIONS,
+    ActionAnswer, EndpointCall, FailedAttempt, MultiCall, Table, endpoint,
+    failed_attempt::{Cause, PROVING_CONDITIONS},
+    lanes, multi,
 };
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
-    error::{Effect, Error, ErrorKind, Failure, FailureKind, Result},
+    error::{Effect, Error, Failure, FailureKind, Result},
     model::{Get, Row, Scan},
     rpc::{AttemptLimit, CallError},
     wire::cell_block::CellBlockDecoder,
@@ -60,50 +62,6 @@ pub struct RegionAttempt<'c, 'a> {
     location: &'c Arc<RegionLocation>,
     /// The purpose of a probe.
     probe: Option<&'static str>,
-}
-
-/// A failed attempt, for [`RegionCall::recover`].
-#[derive(Clone, Debug)]
-pub struct FailedAttempt {
-    cause: Cause,
-    location: Arc<RegionLocation>,
-    probe: Option<&'static str>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Cause {
-    /// The call failed.
-    Call(CallError),
-    /// No further attempt can help.
-    Final(Box<Error>),
-}
-
-impl FailedAttempt {
-    /// Returns the kind of the failure.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match &self.cause {
-            Cause::Call(error) => error.classify().kind,
-            Cause::Final(error) => error.kind(),
-        }
-    }
-
-    /// Returns whether no further attempt can help, of this call and of others to the server.
-    pub(super) fn is_final(&self) -> bool {
-        matches!(self.cause, Cause::Final(_))
-    }
-}
-
-impl From<CallError> for Cause {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl From<Error> for Cause {
-    fn from(error: Error) -> Self {
-        Self::Final(Box::new(error))
-    }
 }
 
 impl<'a> RegionCall<'a> {

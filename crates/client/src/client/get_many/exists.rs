@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::{
-    client::table::exists,
+    client::get::exists,
     error::Result,
     model::{Get, ReadFilter, Row},
     wire::convert,

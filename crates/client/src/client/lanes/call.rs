@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{Answer, Operation, traffic::Waiting};
+use super::{
+    operation::{Answer, Operation},
+    traffic::Waiting,
+};
 use crate::{
     error::Effect,
     model::RegionInfo,

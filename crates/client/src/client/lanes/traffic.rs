@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
-use super::{Answer, Operation};
+use super::operation::{Answer, Operation};
 use crate::{
     cluster::RegionLocation,
     observe::{GaugeUnit, client_metrics::OPERATIONS_WAITING},
