@@ -164,7 +164,7 @@ fn only_create_makes_the_table_of_a_semaphore() {
 fn command_runs_under_permits_that_are_free_afterwards() {
     let table = lock_table("underpermits");
     told(&semaphore(&table, "create", &["2"], &[]), 0);
-    let options = [&["--permits", "2", "--ttl", "1s"], &UNTIL_TOLD[..]].concat();
+    let options = [&["--permits", "2", "--ttl", "3s"], &UNTIL_TOLD[..]].concat();
     let mut running = start(&arguments(&table, ["semaphore", "run"], &[], &options));
     let seen = until(
         "held",

@@ -94,10 +94,10 @@ fn lives(pid: &str) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
 }
 
-/// Returns how many processes wait for the lock.
-fn waiting(table: &TestTable) -> u64 {
+/// Returns how many processes wait for the lock, unless the server needs longer to say it.
+fn waiting(table: &TestTable) -> Option<u64> {
     let seen = lock(table, "watch", "a", &["--wait", "100ms"]);
-    seen.objects()[0]["waiting"].as_u64().unwrap()
+    seen.objects().first()?["waiting"].as_u64()
 }
 
 #[rstest]
@@ -106,12 +106,12 @@ fn signalled_waiter_leaves_the_queue_before_it_exits(#[values(Signal::TERM, Sign
     let mut holder = Running::start(&table, &["--ttl", "1m"], FOREVER);
     assert_eq!(holder.line(), "ready");
     let waiter = Running::start(&table, &["--wait", "1m"], "echo never");
-    within("a waiter", || (waiting(&table) == 1).then_some(()));
+    within("a waiter", || waiting(&table).filter(|waiting| *waiting == 1));
     waiter.signal(signal);
     let ended = waiter.end();
     assert_eq!((ended.code, &*ended.stdout), (130, ""));
     // A ticket that is left would be there for three seconds.
-    assert_eq!(waiting(&table), 0);
+    assert_eq!(within("a look", || waiting(&table)), 0);
     holder.signal(Signal::TERM);
     let _ = holder.end();
 }
@@ -180,13 +180,13 @@ fn a_lease_is_renewed_as_long_as_the_command_runs() {
     let table = lock_table("renewed");
     let binary = env!("CARGO_BIN_EXE_hbase-txn");
     let script = format!(
-        "sleep 2; {binary} lock show {} a --farm fra --client svc --output json",
+        "sleep 4; {binary} lock show {} a --farm fra --client svc --output json",
         table.0
     );
-    let ran = lock(&table, "run", "a", &["--ttl", "1s", "--", "sh", "-c", &script]);
+    let ran = lock(&table, "run", "a", &["--ttl", "3s", "--", "sh", "-c", &script]);
     let shown: Value = serde_json::from_str(&ran.done()).unwrap();
     assert_eq!(shown["state"], "held");
-    assert!(shown["age_ms"].as_u64() >= Some(1_900), "{shown}");
+    assert!(shown["age_ms"].as_u64() >= Some(3_900), "{shown}");
 }
 
 #[rstest]
@@ -509,7 +509,7 @@ fn statuses_of_the_command_itself_can_be_replaced() {
     for code in [0, 3, 4] {
         assert_eq!(ran(&format!("exit {code}")).code, code);
     }
-    let mut holder = Running::start(&table, &[&["--ttl", "1s"], &codes[..]].concat(), FOREVER);
+    let mut holder = Running::start(&table, &[&["--ttl", "3s"], &codes[..]].concat(), FOREVER);
     assert_eq!(holder.line(), "ready");
     ran("true").refused(75, &["not available"]);
     lock(&table, "release", "a", &["--force"]).done();
