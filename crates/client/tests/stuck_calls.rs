@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_client::{Connection, Get, Put, Table};
+use hbase_client::{Connection, Get, Put, Scan, Table, Writer, WriterOptions};
 use hbase_fake::{Call, FakeHBase, Latency};
 use rstest::rstest;
 use tokio::{
@@ -181,4 +181,91 @@ async fn client_far_away_is_not_slower_with_shared_calls(#[case] operation: Oper
         shared <= alone.mul_f64(1.05),
         "{alone:?} alone, {shared:?} shared"
     );
+}
+
+const REGIONS: usize = 20;
+
+fn region(number: usize) -> String {
+    format!("{number:02}")
+}
+
+/// Starts a cluster with a table of many regions on one server.
+async fn start_with_regions(one_way: Duration) -> (FakeHBase, Table) {
+    let hbase = start(one_way);
+    let keys: Vec<_> = (1..REGIONS).map(region).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    hbase.create_table("regions", &["f"], &keys);
+    let table = connect(&hbase, true).await.table("regions").unwrap();
+    (hbase, table)
+}
+
+/// Holds the answers of shared calls with rows of the first two regions.
+fn hold_two_regions(hbase: &FakeHBase) -> hbase_fake::FaultHandle {
+    let is_stuck = |row: &bytes::Bytes| row.starts_with(b"00") || row.starts_with(b"01");
+    let call = Call::Multi.on("regions");
+    hbase.fault(
+        call.when(move |call| call.rows.iter().any(is_stuck))
+            .hold_answer(),
+    )
+}
+
+/// Writes to regions from this one on every 20 ms for this time.
+async fn write_for(writer: &Writer, from: usize, time: Duration) -> usize {
+    let end = Instant::now() + time;
+    let mut written = 0;
+    while Instant::now() < end {
+        for number in from..REGIONS {
+            let put = Put::new(format!("{}x{written}", region(number)));
+            writer.write(put.cell("f", "q", "v")).await.unwrap();
+            written += 1;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    written
+}
+
+/// Returns the number of rows in all regions from this one on.
+async fn stored(table: &Table, from: usize) -> usize {
+    let mut rows = table.scan(Scan::new().start_row(region(from))).unwrap();
+    let mut number = 0;
+    while let Some(row) = rows.next().await.unwrap() {
+        number += usize::from(row.key().contains(&b'x'));
+    }
+    number
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_stuck_regions_stop_bulk_writes_to_no_other_region() {
+    let (hbase, table) = start_with_regions(Duration::from_micros(500)).await;
+    let held = hold_two_regions(&hbase);
+    let writer = table.writer(WriterOptions::new().buffer_size(64 << 20));
+    for stuck in 0..2 {
+        writer
+            .write(Put::new(region(stuck)).cell("f", "q", "v"))
+            .await
+            .unwrap();
+        sleep(Duration::from_millis(5)).await;
+    }
+    let written = write_for(&writer, 2, Duration::from_secs(5)).await;
+    let stored = stored(&table, 2).await;
+    assert!(stored * 100 >= written * 90, "{stored} of {written} after 5 s");
+    held.release();
+    writer.flush().await.unwrap();
+}
+
+/// The first calls have rows of all regions. After their timeouts, those of the stuck regions are sent
+/// on their own.
+#[tokio::test(start_paused = true)]
+async fn regions_that_shared_a_call_with_a_stuck_one_share_no_other_call_with_it() {
+    // Calls are in flight all the time.
+    let (hbase, table) = start_with_regions(Duration::from_millis(30)).await;
+    let held = hold_two_regions(&hbase);
+    let options = WriterOptions::new().buffer_size(64 << 20).at_least_once();
+    let writer = table.writer(options);
+    let time = hbase.config().read_timeout() + Duration::from_secs(10);
+    let written = write_for(&writer, 0, time).await / REGIONS * (REGIONS - 2);
+    let stored = stored(&table, 2).await;
+    assert!(stored * 100 >= written * 90, "{stored} of {written}");
+    held.release();
+    writer.flush().await.unwrap();
 }

@@ -47,9 +47,12 @@ pub(super) use self::operation::Operation;
 use self::{
     call::SharedCall,
     operation::{Answer, Attempted},
-    traffic::{Entry, Group, NextCall, PATIENCE, Ticket, Traffic, Waiting},
+    traffic::{Entry, Group, NextCall, Ticket, Traffic, Waiting},
 };
-use super::{change_log::ChangeLog, recent_deletes::RecentDeletes, server_clocks::ServerClocks};
+use super::{
+    calls_in_flight::PATIENCE, change_log::ChangeLog, recent_deletes::RecentDeletes,
+    server_clocks::ServerClocks,
+};
 use crate::{
     cluster::{Cluster, RegionLocation},
     model::ServerName,
@@ -388,7 +391,7 @@ impl Drop for Lane {
 
 /// Returns whether the server has answered.
 fn is_answered<T>(attempted: &Result<T, CallError>) -> bool {
-    matches!(attempted, Ok(_) | Err(CallError::Remote(_)))
+    attempted.as_ref().err().is_none_or(CallError::is_answer)
 }
 
 /// Returns the limit of a call with these operations. Each caller also keeps its own.

@@ -11,6 +11,7 @@
 //! | `batch` | operations of any kind at once |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
+//! | `calls_in_flight` | the calls to a server, without those that are overdue, and the time that they take |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of several at once; of one as of one moment |
 //! | `region_call` | calls of the region of a row, where a guard lets them pass |
@@ -28,6 +29,7 @@
 mod authentication;
 mod batch;
 mod bulk;
+mod calls_in_flight;
 mod change_log;
 mod change_many;
 mod check_many;

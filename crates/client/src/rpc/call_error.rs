@@ -138,6 +138,11 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 }
 
 impl CallError {
+    /// Returns whether the server has answered with it.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::Remote(_) | Self::Action { .. })
+    }
+
     /// Returns the error of a socket before anything but the connection header was sent. It may be a
     /// refusal of the server.
     pub(super) fn of_socket(error: io::Error) -> Self {

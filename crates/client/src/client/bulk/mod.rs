@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `queues` | mutations that wait for a call, by region |
 //! | `call` | one call with mutations of several regions, and its answer |
+//! | `flow` | the calls in flight to a server |
 //! | `load` | the load of regions that servers report, and the pauses of their mutations |
 //! | `mutate_many` | a list of mutations, with one result each |
 //! | `ingest` | a stream of mutations that becomes a stream of their progress |
@@ -19,6 +20,7 @@
 //! mutations of a row are applied in their order.
 
 mod call;
+mod flow;
 mod ingest;
 mod load;
 mod mutate_many;
@@ -27,26 +29,22 @@ mod stamps;
 mod watermark;
 mod writer;
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 pub use self::ingest::IngestEvent;
 pub use self::writer::{FailedWrite, Writer, WriterOptions};
 
 use self::{
     call::Placed,
+    flow::Flow,
     load::ReportedLoad,
     queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues, Stamping},
 };
-use super::Table;
+use super::{Table, calls_in_flight::RegionsOfCall};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Effect, Error, ErrorKind},
@@ -55,13 +53,6 @@ use crate::{
     rpc::{CallError, Recovery},
     wire::encoded::EncodedSlice,
 };
-
-/// The number of calls in flight to a server. While it executes one, the client encodes the next.
-const LANES: usize = 2;
-/// The minimum number of mutations in a call that an overloaded server gets, and the number by which
-/// it grows with each answer.
-const FEWEST_MUTATIONS: usize = 16;
-const GROWTH: usize = 100;
 
 /// What applies to all mutations.
 #[derive(Clone, Copy)]
@@ -92,20 +83,12 @@ struct Completed {
     failure: Option<Error>,
 }
 
-/// The calls to a server.
-struct Flow {
-    in_flight: usize,
-    /// The maximum number of mutations in a call. Halved when the server is overloaded.
-    most: usize,
-    /// The first rows of queues that may send a part.
-    ready: VecDeque<Bytes>,
-}
-
 /// The end of a step of a queue. The queue is identified by its first row.
 enum Step<'a> {
     /// A server has answered a call.
     Answered {
         server: ServerName,
+        number: u64,
         results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>,
     },
     /// The region of a part was found, or a failed part may be sent again.
@@ -115,16 +98,6 @@ enum Step<'a> {
     /// The pause of a region under load has ended.
     Paused(Bytes),
     GivenUp(Bytes, Part<'a>, Error),
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        Self {
-            in_flight: 0,
-            most: MOST_MUTATIONS,
-            ready: VecDeque::new(),
-        }
-    }
 }
 
 impl<'a> Bulk<'a> {
@@ -155,15 +128,31 @@ impl<'a> Bulk<'a> {
     /// Waits for the next step and returns the mutations that are done by it, perhaps none. Returns
     /// at once if nothing is in progress. Cancel safe.
     async fn next(&mut self) -> Vec<Completed> {
-        if let Some(step) = self.steps.next().await {
-            self.go_on(step);
+        let overdue = self.servers.values().filter_map(Flow::next_overdue).min();
+        let step = match overdue {
+            Some(overdue) => timeout_at(overdue, self.steps.next()).await,
+            None => Ok(self.steps.next().await),
+        };
+        match step {
+            Ok(Some(step)) => self.go_on(step),
+            Ok(None) => {}
+            Err(_) => {
+                let servers: Vec<_> = self.servers.keys().cloned().collect();
+                for server in servers {
+                    self.send_to(&server);
+                }
+            }
         }
         std::mem::take(&mut self.completed)
     }
 
     fn go_on(&mut self, step: Step<'a>) {
         match step {
-            Step::Answered { server, results } => self.answered(&server, results),
+            Step::Answered {
+                server,
+                number,
+                results,
+            } => self.answered(&server, number, results),
             Step::Ready(queue, part, found) => {
                 let table = self.table;
                 // Not each location that was found is cached.
@@ -184,18 +173,22 @@ impl<'a> Bulk<'a> {
         }
     }
 
-    fn answered(&mut self, server: &ServerName, results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>) {
+    fn answered(
+        &mut self,
+        server: &ServerName,
+        number: u64,
+        results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>,
+    ) {
         let is_overloaded = results.iter().any(|(_, result)| {
             result
                 .as_ref()
                 .is_err_and(|failure| failure.classify().recovery == Recovery::WaitForLoad)
         });
         if let Some(flow) = self.servers.get_mut(server) {
-            flow.in_flight -= 1;
-            flow.most = match is_overloaded {
-                true => (flow.most / 2).max(FEWEST_MUTATIONS),
-                false => (flow.most + GROWTH).min(MOST_MUTATIONS),
-            };
+            let is_answered = results
+                .iter()
+                .any(|(_, result)| result.as_ref().err().is_none_or(CallError::is_answer));
+            flow.end(number, is_answered, is_overloaded);
         }
         let mut free = Vec::new();
         for (placed, result) in results {
@@ -343,7 +336,7 @@ impl<'a> Bulk<'a> {
         let Some(flow) = self.servers.get_mut(server) else {
             return;
         };
-        while flow.in_flight < LANES {
+        while flow.has_lane(Instant::now()) {
             let (mut parts, mut left, mut left_bytes) = (Vec::new(), flow.most, MOST_BYTES);
             while left > 0 && left_bytes > 0 {
                 let Some(first) = flow.ready.pop_front() else {
@@ -363,6 +356,12 @@ impl<'a> Bulk<'a> {
                 else {
                     continue;
                 };
+                let is_suspect = flow.suspects.contains(&location.region.name);
+                if is_suspect && !parts.is_empty() {
+                    queue.is_listed = true;
+                    flow.ready.push_front(first);
+                    break;
+                }
                 let Some(next) = queue.take(left, left_bytes) else {
                     continue;
                 };
@@ -376,17 +375,23 @@ impl<'a> Bulk<'a> {
                     left = left.saturating_sub(1);
                     left_bytes = left_bytes.saturating_sub(mutation.len());
                 }
+                if is_suspect {
+                    left = 0;
+                }
                 parts.push(Placed {
                     queue: first,
                     part,
                     location,
                 });
             }
-            if parts.is_empty() {
+            let Some(first) = parts.first() else {
                 break;
-            }
-            flow.in_flight += 1;
-            self.steps.push(table.written(server.clone(), parts).boxed());
+            };
+            let names = parts.iter().map(|placed| &placed.location.region.name);
+            let regions = RegionsOfCall::new(&first.location.region.name, names);
+            let number = flow.calls.begin(regions, Instant::now());
+            self.steps
+                .push(table.written(server.clone(), number, parts).boxed());
         }
     }
 }
@@ -519,11 +524,12 @@ impl Table {
     }
 
     /// Sends the parts of one call.
-    async fn written<'a>(&'a self, server: ServerName, mut parts: Vec<Placed<'a>>) -> Step<'a> {
+    async fn written<'a>(&'a self, server: ServerName, number: u64, mut parts: Vec<Placed<'a>>) -> Step<'a> {
         if let Err(failure) = self.stamp(&mut parts).await {
             let results = parts.into_iter().map(|placed| (placed, Err(failure.clone())));
             return Step::Answered {
                 server,
+                number,
                 results: results.collect(),
             };
         }
@@ -545,6 +551,7 @@ impl Table {
         let results = results.unwrap_or_else(|failure| parts.iter().map(|_| Err(failure.clone())).collect());
         Step::Answered {
             server,
+            number,
             results: parts.into_iter().zip(results).collect(),
         }
     }

@@ -4,7 +4,8 @@ use rstest::rstest;
 use tokio::time::advance;
 
 use super::{
-    traffic::{MOST_BYTES, MOST_OPERATIONS, Pace, Queue, SERVER_LANES, WORTH_A_CALL},
+    super::calls_in_flight::Pace,
+    traffic::{MOST_BYTES, MOST_OPERATIONS, Queue, SERVER_LANES, WORTH_A_CALL},
     *,
 };
 use crate::model::{Delete, Get, Mutation, Put, RegionInfo};

@@ -7,13 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
-use super::operation::{Answer, Operation};
+use super::{
+    super::calls_in_flight::{CallsInFlight, Pace, RegionsOfCall},
+    operation::{Answer, Operation},
+};
 use crate::{
     cluster::RegionLocation,
     observe::{GaugeUnit, client_metrics::OPERATIONS_WAITING},
@@ -35,12 +37,6 @@ pub(super) const MOST_OPERATIONS: usize = 1_000;
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// The number of waiting gets of one region that are worth a call of their own.
 pub(super) const WORTH_A_CALL: usize = 16;
-/// The time after which a call is overdue, unless calls to its server usually take half as long.
-pub(super) const PATIENCE: Duration = Duration::from_millis(100);
-/// The time of the shortest call for which there is a lane.
-const TIME_OF_A_LANE: Duration = Duration::from_millis(1);
-/// The maximum number of lanes for calls that are on the way.
-const MOST_ON_THE_WAY: usize = 64;
 
 /// An operation that waits for a call.
 #[derive(Debug)]
@@ -91,7 +87,6 @@ pub(super) struct Traffic {
     pub(super) in_flight: usize,
     /// Those that are not overdue.
     counted: usize,
-    last_call: u64,
     pub(super) pace: Pace,
     pub(super) groups: BTreeMap<Group, Queue>,
     /// The groups that may begin a call when one to the server ends, in the order of their arrival.
@@ -100,36 +95,14 @@ pub(super) struct Traffic {
     suspects: BTreeSet<Bytes>,
 }
 
-/// The time that answered calls to a server take.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    /// The shortest time, most of which a call to a server far away is on the way.
-    shortest: Option<Duration>,
-    /// The usual time: a moving average.
-    usual: Duration,
-}
-
 /// The operations of a group.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// The calls in flight, in the order in which they began.
-    calls: Vec<CallInFlight>,
-    /// The number of calls that are not overdue.
-    counted: usize,
+    calls: CallsInFlight,
     /// Whether a call with several mutations has begun since none was counted.
     is_shared: bool,
     pub(super) waiting: VecDeque<Waiting>,
     is_ready: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct CallInFlight {
-    number: u64,
-    began: Instant,
-    is_overdue: bool,
-    /// The names of its regions.
-    region: Bytes,
-    other_regions: BTreeSet<Bytes>,
 }
 
 /// A call that begins.
@@ -197,28 +170,6 @@ impl Waiting {
     }
 }
 
-impl Pace {
-    /// Records the time of an answered call.
-    pub(super) fn record(&mut self, elapsed: Duration) {
-        self.shortest = Some(self.shortest.map_or(elapsed, |shortest| shortest.min(elapsed)));
-        // One call that was stuck for long says little of others.
-        let elapsed = elapsed.min(2 * self.patience());
-        self.usual = (7 * self.usual + elapsed) / 8;
-    }
-
-    /// Returns the time after which a call is overdue.
-    pub(super) fn patience(&self) -> Duration {
-        PATIENCE.max(2 * self.usual)
-    }
-
-    /// Returns the number of calls that may be on the way to a server or back, beside those that it
-    /// executes: a server far away gets as many calls in a second as one nearby.
-    pub(super) fn on_the_way(&self) -> usize {
-        let lanes = self.shortest.unwrap_or_default().as_nanos() / TIME_OF_A_LANE.as_nanos();
-        usize::try_from(lanes).map_or(MOST_ON_THE_WAY, |lanes| lanes.min(MOST_ON_THE_WAY))
-    }
-}
-
 impl Traffic {
     pub(super) fn enter(
         &mut self,
@@ -236,7 +187,9 @@ impl Traffic {
         let queue = self.groups.entry(group.clone()).or_default();
         let has_lane = queue.has_lane(&group, queue.waiting.len() + 1, on_the_way);
         if has_lane && !is_full {
-            let number = self.add_call(&group, now, region.clone(), BTreeSet::new());
+            self.in_flight += 1;
+            self.counted += 1;
+            let number = queue.calls.begin(RegionsOfCall::new(region, []), now);
             return Entry::Lane(group, number);
         }
         let (waiting, ticket) = waiting();
@@ -268,30 +221,6 @@ impl Traffic {
         }
     }
 
-    fn add_call(
-        &mut self,
-        group: &Group,
-        now: Instant,
-        region: Bytes,
-        other_regions: BTreeSet<Bytes>,
-    ) -> u64 {
-        self.in_flight += 1;
-        self.counted += 1;
-        self.last_call += 1;
-        let number = self.last_call;
-        if let Some(queue) = self.groups.get_mut(group) {
-            queue.counted += 1;
-            queue.calls.push(CallInFlight {
-                number,
-                began: now,
-                is_overdue: false,
-                region,
-                other_regions,
-            });
-        }
-        number
-    }
-
     /// Counts the overdue calls of a group no more, or those of every group.
     pub(super) fn count_no_overdue(&mut self, group: &Group, of_every_group: bool, now: Instant) {
         let patience = self.pace.patience();
@@ -301,19 +230,13 @@ impl Traffic {
             self.groups.range_mut(group..=group)
         };
         for (group, queue) in queues {
-            for call in &mut queue.calls {
-                if call.is_overdue || call.began + patience > now {
-                    continue;
-                }
-                call.is_overdue = true;
-                queue.counted -= 1;
+            while let Some(call) = queue.calls.next_overdue(patience, now) {
                 self.counted -= 1;
                 if group.is_of_gets {
-                    self.suspects.insert(call.region.clone());
-                    self.suspects.extend(call.other_regions.iter().cloned());
+                    self.suspects.extend(call.regions.iter().cloned());
                 }
             }
-            queue.is_shared &= queue.counted > 0;
+            queue.is_shared &= queue.calls.counted() > 0;
         }
     }
 
@@ -321,18 +244,15 @@ impl Traffic {
     pub(super) fn end(&mut self, group: &Group, number: u64, is_answered: bool, now: Instant) {
         self.in_flight -= 1;
         if let Some(queue) = self.groups.get_mut(group)
-            && let Some(place) = queue.calls.iter().position(|call| call.number == number)
+            && let Some(ended) = queue.calls.end(number)
         {
-            let ended = queue.calls.remove(place);
             if !ended.is_overdue {
-                queue.counted -= 1;
                 self.counted -= 1;
-                queue.is_shared &= queue.counted > 0;
+                queue.is_shared &= queue.calls.counted() > 0;
             }
             if is_answered {
                 self.pace.record(now.saturating_duration_since(ended.began));
-                self.suspects.remove(&ended.region);
-                for region in &ended.other_regions {
+                for region in ended.regions.iter() {
                     self.suspects.remove(region);
                 }
             }
@@ -361,10 +281,11 @@ impl Traffic {
                 continue;
             };
             queue.is_shared |= operations.len() > 1;
-            let region = first.location.region.name.clone();
             let names = operations.iter().map(|waiting| &waiting.location.region.name);
-            let other_regions = names.filter(|name| **name != region).cloned().collect();
-            let number = self.add_call(&group, now, region, other_regions);
+            let regions = RegionsOfCall::new(&first.location.region.name, names);
+            self.in_flight += 1;
+            self.counted += 1;
+            let number = queue.calls.begin(regions, now);
             return Some(NextCall {
                 group,
                 number,
@@ -379,7 +300,7 @@ impl Queue {
     /// Returns whether so many operations may begin a call. If not, one in flight makes the group ready
     /// when it ends.
     fn has_lane(&self, group: &Group, operations: usize, on_the_way: usize) -> bool {
-        match self.counted {
+        match self.calls.counted() {
             0 => true,
             calls if calls < on_the_way => true,
             calls if group.is_of_gets => calls < GET_LANES,
