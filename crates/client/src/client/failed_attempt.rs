@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     cluster::RegionLocation,
-    error::{Error, ErrorKind},
-    rpc::CallError,
+    error::{Effect, Error, ErrorKind},
+    rpc::{CallError, Classification, Recovery},
 };
 
 /// The purpose of the probe of [`MultiCall`](super::MultiCall)s with conditions.
@@ -38,10 +38,32 @@ impl FailedAttempt {
         }
     }
 
-    /// Returns whether no further attempt can help, of this call and of others to the server.
-    pub(super) fn is_final(&self) -> bool {
-        matches!(self.cause, Cause::Final(_))
+    /// Returns the failure of the call, unless the server cannot execute such calls at all.
+    pub(super) fn call_error(&self) -> Option<&CallError> {
+        match &self.cause {
+            Cause::Call(error) => Some(error),
+            Cause::Final(_) => None,
+        }
     }
+
+    /// Returns whether the server has refused an action for good, and nothing of it was applied.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.call_error().is_some_and(is_refusal)
+    }
+
+    /// Returns the same failure at another region of the server.
+    pub(super) fn at(&self, location: &Arc<RegionLocation>) -> Self {
+        Self {
+            location: Arc::clone(location),
+            ..self.clone()
+        }
+    }
+}
+
+/// Returns whether the server has refused an action for good, and nothing of it was applied.
+pub(super) fn is_refusal(failure: &CallError) -> bool {
+    let Classification { recovery, effect, .. } = failure.classify();
+    matches!(failure, CallError::Action { .. }) && recovery == Recovery::Fail && effect == Effect::None
 }
 
 impl From<CallError> for Cause {

@@ -5,19 +5,22 @@
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is created from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `row_mutations` | several mutations of a row at once, also under a condition |
-//! | `check_many` | many conditional changes at once, with one call for each server |
-//! | `change_many` | many increments and appends at once, with one call for each server |
-//! | `get_many` | many gets at once, with one call for each server |
+//! | `dispatch` | operations of one kind on many rows, in few calls to each server |
+//! | `get_many` | many gets at once |
+//! | `change_many` | many increments and appends at once |
+//! | `check_many` | many conditional changes at once |
 //! | `batch` | operations of any kind at once |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
+//! | `flow` | the large calls in flight to a server, and what waits for them |
 //! | `calls_in_flight` | the calls to a server, without those that are overdue, and the time that they take |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of several at once; of one as of one moment |
-//! | `region_call` | calls of the region of a row, where a guard lets them pass |
+//! | `region_call` | calls of the region of a row, attempt by attempt |
 //! | `endpoint` | calls of coprocessor endpoints, by row or region |
 //! | `endpoint_range` | the same on all regions of a range of rows |
 //! | `multi` | several actions of one region in one call |
+//! | `results` | the results in the answer to a call of several actions |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `recent_deletes` | rows with a recent delete, whose next put waits |
 //! | `server_clocks` | the clocks of servers, and timestamps for writes that may be sent again |
@@ -35,9 +38,11 @@ mod change_many;
 mod check_many;
 mod connection;
 mod counters;
+mod dispatch;
 mod endpoint;
 mod endpoint_range;
 mod failed_attempt;
+mod flow;
 mod get;
 mod get_many;
 mod lanes;
@@ -46,6 +51,7 @@ mod pauses;
 mod proof;
 mod recent_deletes;
 mod region_call;
+mod results;
 mod row_mutations;
 mod scanner;
 mod server_clocks;

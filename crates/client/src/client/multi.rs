@@ -112,7 +112,7 @@ impl RegionAction {
     }
 
     /// Returns the message of actions that are sent [together].
-    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> Bytes {
+    pub(super) fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> Bytes {
         let mut message = EncodedRegionAction::new(region);
         for action in together {
             match action {

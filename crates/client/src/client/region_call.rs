@@ -14,7 +14,7 @@ use super::{
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Effect, Error, Failure, FailureKind, Result},
-    model::{Get, Row, Scan},
+    model::{Get, RegionInfo, Row, Scan},
     rpc::{AttemptLimit, CallError},
     wire::cell_block::CellBlockDecoder,
 };
@@ -131,9 +131,51 @@ impl<'a> RegionCall<'a> {
         self.attempts.locate().await
     }
 
-    /// Returns the location of the row's region, if it is served at the moment.
-    pub(super) async fn locate_now(&mut self) -> Option<Arc<RegionLocation>> {
-        self.attempts.locate_now().await.ok()
+    /// Returns the location of the row's region, if it is served at the moment. Otherwise returns the
+    /// region, if it is known.
+    pub(super) async fn locate_now(&mut self) -> Result<Arc<RegionLocation>, Option<Box<RegionInfo>>> {
+        self.attempts.locate_now().await
+    }
+
+    /// Repeats a write whose answer was lost, on the server that may have applied it.
+    pub(super) fn repeat_on_one_server(&mut self) {
+        self.attempts.repeat_on_one_server();
+    }
+
+    /// Refuses a server that does not know of an earlier attempt.
+    pub(super) fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
+        self.attempts.recognised(location)
+    }
+
+    /// Returns the error of a write whose answer was lost, and that no server would recognise.
+    pub(super) fn unrecognised(&mut self, why: &str) -> Error {
+        self.attempts.unrecognised(why)
+    }
+
+    /// Returns the call of a part that begins at this row, which continues these attempts on its own.
+    pub(super) fn fork(&self, row: Bytes) -> Self {
+        Self {
+            attempts: self.attempts.fork(row),
+            ..*self
+        }
+    }
+
+    /// Returns the call of a part as [`fork`](Self::fork) does, without the last look-up.
+    pub(super) fn fork_before_look_up(&self, row: Bytes) -> Self {
+        Self {
+            attempts: self.attempts.fork_before_look_up(row),
+            ..*self
+        }
+    }
+
+    /// Continues at another row. Earlier failures no longer count.
+    pub(super) fn continue_at(&mut self, row: Bytes) {
+        self.attempts.relocate_to(row);
+    }
+
+    /// Records that the operation succeeded.
+    pub(super) fn succeed(&mut self) {
+        self.attempts.succeed();
     }
 
     /// Returns the location of the row's region, for a call that needs nothing else.
@@ -363,7 +405,7 @@ impl RegionAttempt<'_, '_> {
         }
     }
 
-    fn failed(&self, cause: impl Into<Cause>) -> FailedAttempt {
+    pub(super) fn failed(&self, cause: impl Into<Cause>) -> FailedAttempt {
         FailedAttempt {
             cause: cause.into(),
             location: Arc::clone(self.location),

@@ -106,6 +106,13 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// Returns the attempts of a part as [`fork`](Self::fork) does, without the last look-up.
+    pub(crate) fn fork_before_look_up(&self, row: Bytes) -> Self {
+        let mut forked = self.fork(row);
+        forked.attempt = forked.attempt.saturating_sub(1);
+        forked
+    }
+
     /// Records that the operation succeeded.
     pub(crate) fn succeed(&mut self) {
         self.observed.succeed();

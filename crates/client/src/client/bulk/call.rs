@@ -9,6 +9,7 @@ use super::{
     queues::Part,
 };
 use crate::{
+    client::results::{self, OperationResults},
     cluster::RegionLocation,
     rpc::{CallError, Classification},
     wire::{
@@ -51,12 +52,9 @@ pub(super) fn read(
         region_action_result: results,
         region_statistics,
     } = answer;
-    let (answered, sent) = (results.len(), parts.len());
-    if answered != sent {
-        return Err(bad(format!("{answered} answers to {sent} region actions")));
-    }
+    let (results, sent) = (results::of_actions(results, parts.len())?, parts.len());
     let loads = load::reported(region_statistics, sent);
-    let results = parts.iter().zip(results).map(|(placed, result)| {
+    let read = parts.iter().zip(results).map(|(placed, result)| {
         if let Some(exception) = &result.exception {
             let fault = RemoteFault::of_action(exception);
             let effect = Classification::of_fault(&fault).effect;
@@ -65,35 +63,19 @@ pub(super) fn read(
                 effect,
             }));
         }
-        let mut answered = vec![false; placed.part.mutations.mutations().len()];
+        let mut answered = OperationResults::new(placed.part.mutations.mutations().len());
         for part in result.result_or_exception {
             if let Some(exception) = part.exception {
                 let RemoteFault { class, message, .. } = RemoteFault::of_action(&exception);
-                return Err(bad(format!(
+                return Err(results::bad(format!(
                     "an exception for one of several mutations that are atomic: {class}: {message}"
                 )));
             }
-            let index = part.index.and_then(|index| usize::try_from(index).ok());
-            match index.and_then(|index| answered.get_mut(index)) {
-                Some(answered @ false) => *answered = true,
-                _ => {
-                    return Err(bad(
-                        "a result of no mutation of the call, or a second one of the same",
-                    ));
-                }
-            }
+            *answered.place(part.index)?.1 = Some(());
         }
-        match answered.contains(&false) {
-            true => Err(bad("a mutation without an answer")),
-            false => {
-                let load = loads.get(&placed.location.region.name);
-                Ok(Ok(load.copied().unwrap_or_default()))
-            }
-        }
+        answered.all()?;
+        let load = loads.get(&placed.location.region.name);
+        Ok(Ok(load.copied().unwrap_or_default()))
     });
-    results.collect()
-}
-
-fn bad(what: impl Into<Arc<str>>) -> CallError {
-    CallError::BadAnswer(what.into())
+    read.collect()
 }

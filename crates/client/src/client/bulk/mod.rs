@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `queues` | mutations that wait for a call, by region |
 //! | `call` | one call with mutations of several regions, and its answer |
-//! | `flow` | the calls in flight to a server |
 //! | `load` | the load of regions that servers report, and the pauses of their mutations |
 //! | `mutate_many` | a list of mutations, with one result each |
 //! | `ingest` | a stream of mutations that becomes a stream of their progress |
@@ -20,7 +19,6 @@
 //! mutations of a row are applied in their order.
 
 mod call;
-mod flow;
 mod ingest;
 mod load;
 mod mutate_many;
@@ -40,18 +38,28 @@ pub use self::writer::{FailedWrite, Writer, WriterOptions};
 
 use self::{
     call::Placed,
-    flow::Flow,
     load::ReportedLoad,
     queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues, Stamping},
 };
-use super::{Table, calls_in_flight::RegionsOfCall};
+use super::{
+    Table,
+    calls_in_flight::RegionsOfCall,
+    failed_attempt::is_refusal,
+    flow::{EndOfCall, Flow, FlowLimits, LANES},
+};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
-    error::{Effect, Error, ErrorKind},
+    error::{Error, ErrorKind},
     model::{BytesBinary, ServerName},
     observe::{Timer, client_metrics::PUSHBACK_DURATION},
-    rpc::{CallError, Recovery},
+    rpc::CallError,
     wire::encoded::EncodedSlice,
+};
+
+const LIMITS: FlowLimits = FlowLimits {
+    lanes: LANES,
+    operations: MOST_MUTATIONS,
+    bytes: MOST_BYTES,
 };
 
 /// What applies to all mutations.
@@ -70,7 +78,8 @@ struct Bulk<'a> {
     table: &'a Table,
     rules: Rules,
     queues: Queues<'a>,
-    servers: BTreeMap<ServerName, Flow>,
+    /// The calls to servers, and the first rows of queues that may send a part.
+    servers: BTreeMap<ServerName, Flow<Bytes>>,
     steps: FuturesUnordered<BoxFuture<'a, Step<'a>>>,
     completed: Vec<Completed>,
     /// The number of parts that are applied, but not done.
@@ -179,16 +188,9 @@ impl<'a> Bulk<'a> {
         number: u64,
         results: Vec<(Placed<'a>, Result<ReportedLoad, CallError>)>,
     ) {
-        let is_overloaded = results.iter().any(|(_, result)| {
-            result
-                .as_ref()
-                .is_err_and(|failure| failure.classify().recovery == Recovery::WaitForLoad)
-        });
         if let Some(flow) = self.servers.get_mut(server) {
-            let is_answered = results
-                .iter()
-                .any(|(_, result)| result.as_ref().err().is_none_or(CallError::is_answer));
-            flow.end(number, is_answered, is_overloaded);
+            let failures = results.iter().map(|(_, result)| result.as_ref().err());
+            flow.end(number, EndOfCall::of(failures));
         }
         let mut free = Vec::new();
         for (placed, result) in results {
@@ -219,7 +221,7 @@ impl<'a> Bulk<'a> {
                         None => free.push(first),
                     }
                 }
-                Err(failure) if part.mutations.mutations().len() > 1 && is_final(&failure) => {
+                Err(failure) if part.mutations.mutations().len() > 1 && is_refusal(&failure) => {
                     if let Some(queue) = self.queues.get_mut(&first) {
                         for half in part.halves() {
                             queue.send_again(half);
@@ -313,7 +315,10 @@ impl<'a> Bulk<'a> {
             match &queue.location {
                 Some(location) => {
                     let server = location.server.clone();
-                    let flow = self.servers.entry(server.clone()).or_default();
+                    let flow = self
+                        .servers
+                        .entry(server.clone())
+                        .or_insert_with(|| Flow::new(LIMITS));
                     if !std::mem::replace(&mut queue.is_listed, true) {
                         flow.ready.push_back(first);
                     }
@@ -337,7 +342,7 @@ impl<'a> Bulk<'a> {
             return;
         };
         while flow.has_lane(Instant::now()) {
-            let (mut parts, mut left, mut left_bytes) = (Vec::new(), flow.most, MOST_BYTES);
+            let (mut parts, mut left, mut left_bytes) = (Vec::new(), flow.limits().operations, MOST_BYTES);
             while left > 0 && left_bytes > 0 {
                 let Some(first) = flow.ready.pop_front() else {
                     break;
@@ -356,7 +361,7 @@ impl<'a> Bulk<'a> {
                 else {
                     continue;
                 };
-                let is_suspect = flow.suspects.contains(&location.region.name);
+                let is_suspect = flow.is_suspect(&location.region.name);
                 if is_suspect && !parts.is_empty() {
                     queue.is_listed = true;
                     flow.ready.push_front(first);
@@ -389,7 +394,7 @@ impl<'a> Bulk<'a> {
             };
             let names = parts.iter().map(|placed| &placed.location.region.name);
             let regions = RegionsOfCall::new(&first.location.region.name, names);
-            let number = flow.calls.begin(regions, Instant::now());
+            let number = flow.begin(regions, Instant::now());
             self.steps
                 .push(table.written(server.clone(), number, parts).boxed());
         }
@@ -413,14 +418,6 @@ async fn paused<'a>(queue: Bytes, pause: Duration) -> Step<'a> {
     sleep(pause).await;
     PUSHBACK_DURATION.record_since(timer, || []);
     Step::Paused(queue)
-}
-
-/// Returns whether a region has rejected a part for good, and nothing of it was applied.
-pub(super) fn is_final(failure: &CallError) -> bool {
-    let classification = failure.classify();
-    matches!(failure, CallError::Action { .. })
-        && classification.recovery == Recovery::Fail
-        && classification.effect == Effect::None
 }
 
 impl Rules {

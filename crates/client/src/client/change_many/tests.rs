@@ -2,22 +2,28 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
+    client::failed_attempt::is_refusal,
+    error::Effect,
     model::{Append, Increment},
     wire::{cell_block::CellBlockDecoder, pb},
 };
 
-fn change(mutation: impl Into<Mutation>) -> Change {
-    Change {
+const CHANGES: Changes = Changes { nonce_group: None };
+
+fn change(mutation: impl Into<Mutation>) -> Item<Change> {
+    Item {
         place: 0,
-        mutation: mutation.into(),
-        message: Bytes::new(),
+        row: mutation.into().row().clone(),
         weight: 10,
-        is_alone: false,
+        payload: Change {
+            message: Bytes::new(),
+            is_alone: false,
+        },
     }
 }
 
 /// An increment of the row `a` and an append to the row `b`.
-fn two() -> Vec<Change> {
+fn two() -> Vec<Item<Change>> {
     vec![
         change(Increment::new("a").column("f", "n", 1)),
         change(Append::new("b").cell("f", "q", "x")),
@@ -60,21 +66,22 @@ fn exception() -> pb::NameBytesPair {
 }
 
 fn read(
-    changes: &[Change],
+    changes: &[Item<Change>],
     is_repeated: bool,
     result_or_exception: Vec<pb::ResultOrException>,
-) -> Result<Result<Vec<Row>, CallError>, CallError> {
+) -> Result<ActionResult<Row>, CallError> {
     let result = pb::RegionActionResult {
         result_or_exception,
         ..Default::default()
     };
     let mut block = CellBlockDecoder::new(Bytes::new(), Codec::KeyValue);
-    call::read_action(changes, is_repeated, result, &mut block)
+    CHANGES.read(changes, is_repeated, result, &mut block)
 }
 
 /// The rows and their qualifiers, as text.
-fn columns(rows: &[Row]) -> Vec<String> {
+fn columns(rows: &[Result<Row, CallError>]) -> Vec<String> {
     let texts = rows.iter().map(|row| {
+        let row = row.as_ref().unwrap();
         let mut text = BytesBinary(row.key()).to_string();
         for cell in row.cells() {
             text += &format!(" {}", BytesBinary(&cell.qualifier));
@@ -99,14 +106,14 @@ fn values_of_a_repeated_change_are_not_returned(#[case] is_repeated: bool, #[cas
     let rows = read(&change, is_repeated, vec![answer(0, vec![cell("a", "n")])])
         .unwrap()
         .unwrap();
-    assert_eq!(rows[0].cells().len(), expected);
+    assert_eq!(rows[0].as_ref().unwrap().cells().len(), expected);
 }
 
 #[test]
 fn the_exception_of_a_lone_change_is_its_failure() {
     let lone = &two()[..1];
     let failure = read(lone, false, vec![refusal(0)]).unwrap().unwrap_err();
-    assert!(is_final(&failure), "{failure:?}");
+    assert!(is_refusal(&failure), "{failure:?}");
 }
 
 #[rstest]
@@ -123,10 +130,10 @@ fn an_answer_that_is_none_leaves_the_effect_unknown(#[case] answers: Vec<pb::Res
 }
 
 /// The rows of the actions of these changes, which are sorted.
-fn actions(changes: Vec<Change>) -> Vec<Vec<String>> {
-    let row = |change: &Change| String::from_utf8_lossy(change.mutation.row()).into_owned();
-    let rows = |action: &Vec<Change>| action.iter().map(row).collect();
-    super::actions(changes).iter().map(rows).collect()
+fn actions(changes: Vec<Item<Change>>) -> Vec<Vec<String>> {
+    let row = |change: &Item<Change>| String::from_utf8_lossy(&change.row).into_owned();
+    let rows = |action: &Vec<Item<Change>>| action.iter().map(row).collect();
+    CHANGES.actions(changes).iter().map(rows).collect()
 }
 
 #[test]
@@ -146,7 +153,7 @@ fn an_action_is_limited_in_changes_and_bytes() {
     let mut changes: Vec<_> = (0..250).map(of).collect();
     assert_eq!(sizes(changes), [100, 100, 50]);
     changes = (0..10).map(of).collect();
-    changes[2].weight = MOST_BYTES;
-    changes[5].is_alone = true;
+    changes[2].weight = LIMITS.bytes;
+    changes[5].payload.is_alone = true;
     assert_eq!(sizes(changes), [2, 1, 2, 1, 4]);
 }

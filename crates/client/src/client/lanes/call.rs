@@ -9,6 +9,7 @@ use super::{
     traffic::Waiting,
 };
 use crate::{
+    client::results::{self, OperationResults, bad},
     error::Effect,
     model::RegionInfo,
     rpc::{CallError, Classification, Recovery},
@@ -61,35 +62,26 @@ impl SharedCall {
         answer: pb::MultiResponse,
         mut block: CellBlockDecoder,
     ) -> Result<Vec<Answer>, CallError> {
-        let results = answer.region_action_result;
-        let (answered, sent) = (results.len(), self.regions.len());
-        if answered != sent {
-            return Err(bad(format!("{answered} answers to {sent} region actions")));
-        }
-        let mut answers: Vec<Option<Answer>> = operations.iter().map(|_| None).collect();
+        let results = results::of_actions(answer.region_action_result, self.regions.len())?;
+        let mut answers = Vec::with_capacity(operations.len());
         for (indexes, result) in self.regions.iter().zip(results) {
             if let Some(exception) = &result.exception {
-                for index in indexes {
+                answers.extend(indexes.iter().map(|index| {
                     let is_get = operations[*index].operation.is_get;
-                    answers[*index] = Some(failed_region(exception, is_get, indexes.len()));
-                }
+                    (*index, failed_region(exception, is_get, indexes.len()))
+                }));
                 continue;
             }
+            let mut of_region = OperationResults::new(indexes.len());
             for part in result.result_or_exception {
-                let place = part.index.and_then(|place| usize::try_from(place).ok());
-                let index = place.and_then(|place| indexes.get(place).copied());
-                let Some((operation, answer @ None)) =
-                    index.map(|index| (&operations[index].operation, &mut answers[index]))
-                else {
-                    return Err(bad(
-                        "a result of no operation of the call, or a second one of the same",
-                    ));
-                };
+                let (place, answer) = of_region.place(part.index)?;
+                let operation = &operations[indexes[place]].operation;
                 *answer = Some(read_one(operation, part, &mut block)?);
             }
+            answers.extend(indexes.iter().copied().zip(of_region.all()?));
         }
-        let answers: Option<Vec<Answer>> = answers.into_iter().collect();
-        answers.ok_or_else(|| bad("an operation without an answer"))
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 }
 
@@ -154,8 +146,4 @@ fn read_one(
         }
     };
     Ok(Answer::Attempted(attempted))
-}
-
-fn bad(what: impl Into<Arc<str>>) -> CallError {
-    CallError::BadAnswer(what.into())
 }
