@@ -67,8 +67,9 @@ fn dropped_batch_sends_no_further_operations() {
     FakeHBase::run(async |hbase| {
         hbase.create_table("t", &["f"], &[]);
         let table = hbase.connect().await?.table("t")?;
-        hbase.fault(Call::Any.on("t").delay_answer(Duration::from_secs(1)));
-        let limit = Duration::from_millis(1500);
+        // Not so long that the calls are overdue.
+        hbase.fault(Call::Any.on("t").delay_answer(Duration::from_millis(300)));
+        let limit = Duration::from_millis(450);
         let batch = table.batch((0..MANY).map(increment));
         assert!(tokio::time::timeout(limit, batch).await.is_err());
         let sent = hbase.calls("Multi");

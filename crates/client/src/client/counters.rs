@@ -1,10 +1,7 @@
 //! Changes that depend on the stored value: increments and appends.
 
-use std::borrow::Cow;
-
-use super::{Table, lanes::Operation};
+use super::{CallKind, RegionCall, Table, lanes::Operation};
 use crate::{
-    cluster::{self, Attempts, CallKind},
     error::{Effect, Result},
     model::{Append, Increment, Mutation, Row},
 };
@@ -56,40 +53,20 @@ impl Table {
     async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
         self.check(&mutation)
             .map_err(|error| error.at_table(&self.name))?;
-        let of_table = cluster::Operation {
-            name,
-            table: &self.name,
-            row: Cow::Borrowed(mutation.row()),
-            kind: CallKind::Write,
-            deadline: self.deadline(),
-        };
-        let mut attempts = Attempts::new(&self.connection.shared.cluster, of_table);
-        let operation = match self.connection.config().nonces() {
-            true => {
-                attempts.repeat_on_one_server();
-                Operation::with_nonce(&mutation, self.connection.nonce(), self.connection.nonce())
-            }
-            false => Operation::mutation(&mutation),
+        let mut attempts = RegionCall::new(self, name, mutation.row(), CallKind::Write, self.deadline());
+        let operation = if self.connection.config().nonces() {
+            attempts.repeat_on_one_server();
+            Operation::with_nonce(&mutation, self.connection.nonce(), self.connection.nonce())
+        } else {
+            Operation::mutation(&mutation)
         };
         self.wait_out_deletes([&mutation]).await;
-        loop {
-            let location = attempts.locate().await?;
-            let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
-            let answer = client
-                .execute_alone(&location, &self.options.call, &operation, limit)
-                .await;
-            match answer {
-                Ok(row) => {
-                    attempts.succeed();
-                    let cells = match attempts.effect() {
-                        Effect::None => row.map_or_else(Vec::new, Row::into_cells),
-                        // The server may have read them after later changes.
-                        Effect::Unknown => Vec::new(),
-                    };
-                    return Ok(Row::new(mutation.row().clone(), cells));
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
-            }
-        }
+        let row = attempts.execute(&operation).await?;
+        let cells = match attempts.effect() {
+            Effect::None => row.map_or_else(Vec::new, Row::into_cells),
+            // The server may have read them after later changes.
+            Effect::Unknown => Vec::new(),
+        };
+        Ok(Row::new(mutation.row().clone(), cells))
     }
 }

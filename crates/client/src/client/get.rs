@@ -1,12 +1,12 @@
 //! Reads of single rows, and the location of a row.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{CallKind, RegionCall, Table, timeline::first_answer};
+use super::{CallKind, RegionCall, Table, lanes::Operation, timeline::first_answer};
 use crate::{
-    cluster::{Attempts, Operation, RegionLocation},
+    cluster::RegionLocation,
     error::Result,
     model::{Consistency, Get, IntoBytes, Row, TableRegion},
     rpc::CallError,
@@ -65,14 +65,9 @@ impl Table {
         if get.selection.consistency == Consistency::Timeline {
             return Box::pin(self.get_timeline("get", &get, self.deadline())).await;
         }
-        let mut attempts = RegionCall::new(self, "get", &get.row, CallKind::Read, self.deadline());
-        loop {
-            let location = attempts.locate().await?;
-            match attempts.attempt(&location).get(&get).await {
-                Ok(row) => return Ok(row),
-                Err(failure) => attempts.recover(failure).await?,
-            }
-        }
+        RegionCall::new(self, "get", &get.row, CallKind::Read, self.deadline())
+            .execute(&Operation::get(&get))
+            .await
     }
 
     /// Returns whether a row has a requested cell, without transferring it.
@@ -134,17 +129,10 @@ impl Table {
         deadline: Instant,
         read: impl Fn(pb::Result, CellBlockDecoder) -> Result<T, CallError>,
     ) -> Result<T> {
-        let operation = Operation {
-            name,
-            table: &self.name,
-            row: Cow::Borrowed(&get.row),
-            kind: CallKind::Read,
-            deadline,
-        };
-        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
+        let mut attempts = RegionCall::new(self, name, &get.row, CallKind::Read, deadline);
         loop {
             let primary = attempts.locate().await?;
-            let limit = attempts.attempt_limit(&primary);
+            let limit = attempts.attempt(&primary).limit();
             let call = |location: Arc<RegionLocation>| {
                 let limit = limit.clone();
                 async move {
@@ -166,12 +154,10 @@ impl Table {
                     (location, answer)
                 }
             };
-            match answer.and_then(|(answer, block)| read(answer.result.unwrap_or_default(), block)) {
-                Ok(answer) => {
-                    attempts.succeed();
-                    return Ok(answer);
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
+            let answer = answer.and_then(|(answer, block)| read(answer.result.unwrap_or_default(), block));
+            match attempts.attempt(&location).ended(answer) {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => attempts.recover(failure).await?,
             }
         }
     }

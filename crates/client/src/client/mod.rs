@@ -3,7 +3,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is created from it |
-//! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
+//! | `table` | [`Table`]: a handle of a table, and the options of its calls |
+//! | `get` | reads of single rows |
+//! | `put` | puts and deletes of single rows |
 //! | `row_mutations` | several mutations of a row at once, also under a condition |
 //! | `dispatch` | operations of one kind on many rows, in few calls to each server |
 //! | `get_many` | many gets at once |
@@ -49,6 +51,7 @@ mod lanes;
 mod multi;
 mod pauses;
 mod proof;
+mod put;
 mod recent_deletes;
 mod region_call;
 mod results;

@@ -269,6 +269,17 @@ impl<'a> RegionCall<'a> {
         })
     }
 
+    /// Executes an operation, in a call that may be shared with others.
+    pub(super) async fn execute(&mut self, operation: &lanes::Operation) -> Result<Option<Row>> {
+        loop {
+            let location = self.locate().await?;
+            match self.attempt(&location).execute(operation).await {
+                Ok(row) => return Ok(row),
+                Err(failure) => self.recover(failure).await?,
+            }
+        }
+    }
+
     /// Sends several actions until they are answered.
     ///
     /// # Errors
@@ -292,13 +303,16 @@ impl RegionAttempt<'_, '_> {
     ///
     /// Returns the failure, for [`RegionCall::recover`].
     pub async fn get(self, get: &Get) -> Result<Option<Row>, FailedAttempt> {
-        let operation = lanes::Operation::get(get);
+        self.execute(&lanes::Operation::get(get)).await
+    }
+
+    async fn execute(self, operation: &lanes::Operation) -> Result<Option<Row>, FailedAttempt> {
         let Table {
             connection, options, ..
         } = self.call.table;
         let answer = connection
             .shared
-            .execute(self.location, &options.call, &operation, self.limit())
+            .execute(self.location, &options.call, operation, self.limit())
             .await;
         self.ended(answer)
     }

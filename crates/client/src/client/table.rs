@@ -4,16 +4,16 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use super::{Connection, ResultScanner, lanes};
+use super::{Connection, ResultScanner};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
     error::Result,
     model::{
-        Delete, Durability, IntoBytes, IntoTableName, Limits, Mutation, Put, Scan, TableDescriptor,
-        TableName, set_attribute,
+        Durability, IntoBytes, IntoTableName, Limits, Mutation, Scan, TableDescriptor, TableName,
+        set_attribute,
     },
     rpc::{AttemptLimit, CallError, CallOptions},
     wire::cell_block::{CellBlockDecoder, Codec},
@@ -193,35 +193,6 @@ impl Table {
         self
     }
 
-    /// Writes cells of a row.
-    ///
-    /// A put without an answer is sent again only if all its cells have timestamps of their own, so
-    /// that applying it twice has the same effect as once. Otherwise a second put could overwrite
-    /// another client's write in between, so the outcome is reported as unknown.
-    ///
-    /// A put without a timestamp waits for about a millisecond if this client has just deleted a part
-    /// of the row at the server's time: HBase would hide it otherwise. The same holds for increments
-    /// and appends, and for puts in lists and writers.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`get`](Self::get) does; its [outcome may be
-    /// unknown](crate::Error::is_outcome_unknown).
-    pub async fn put(&self, put: Put) -> Result<()> {
-        self.mutate("put", put.into()).await
-    }
-
-    /// Deletes parts of a row, or all of it.
-    ///
-    /// A delete without an answer is sent again only if it has a timestamp; see [`put`](Self::put).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`put`](Self::put) does.
-    pub async fn delete(&self, delete: Delete) -> Result<()> {
-        self.mutate("delete", delete.into()).await
-    }
-
     /// Starts a scan. Sends nothing before the first row is requested.
     ///
     /// # Errors
@@ -232,55 +203,6 @@ impl Table {
         scan.check(&self.name)
             .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
         Ok(ResultScanner::new(self.clone(), scan))
-    }
-
-    /// Writes a put or a delete.
-    async fn mutate(&self, name: &'static str, mutation: Mutation) -> Result<()> {
-        self.check(&mutation)
-            .map_err(|error| error.at_table(&self.name))?;
-        let operation = lanes::Operation::mutation(&mutation);
-        let kind = match mutation.is_repeatable() {
-            true => CallKind::IdempotentWrite,
-            false => CallKind::Write,
-        };
-        let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
-        self.wait_out_deletes([&mutation]).await;
-        loop {
-            let location = attempts.locate().await?;
-            let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
-            match client
-                .execute(&location, &self.options.call, &operation, limit)
-                .await
-            {
-                Ok(_) => {
-                    attempts.succeed();
-                    self.record_deletes([&mutation]);
-                    return Ok(());
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
-            }
-        }
-    }
-
-    /// Waits until the server stamps these mutations later than the acknowledged deletes of their rows.
-    pub(super) async fn wait_out_deletes<'m>(&self, mutations: impl IntoIterator<Item = &'m Mutation>) {
-        let stamped = mutations
-            .into_iter()
-            .filter(|mutation| !mutation.is_delete() && mutation.is_stamped_by_server());
-        let rows = stamped.map(|mutation| &**mutation.row());
-        let recent = &self.connection.shared.recent_deletes;
-        if let Some(end) = recent.end_of_pause(&self.name, rows) {
-            Box::pin(sleep_until(end)).await;
-        }
-    }
-
-    /// Records that these mutations were applied.
-    pub(super) fn record_deletes<'m>(&self, applied: impl IntoIterator<Item = &'m Mutation>) {
-        let deletes = applied
-            .into_iter()
-            .filter(|mutation| mutation.is_delete() && mutation.is_stamped_by_server());
-        let rows = deletes.map(|mutation| &**mutation.row());
-        self.connection.shared.recent_deletes.add(&self.name, rows);
     }
 
     /// Returns the limits that this client checks before sending.

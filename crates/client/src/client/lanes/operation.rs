@@ -15,8 +15,9 @@ pub(in crate::client) struct Operation {
     pub(super) row: Bytes,
     pub(super) message: Bytes,
     pub(super) is_get: bool,
-    /// Whether it needs a call of its own: in an atomic action, the server drops a mutation with an
-    /// invalid visibility expression and reports success (`VisibilityController.preBatchMutate`).
+    /// Whether it needs a call of its own. In an atomic action, the server drops a mutation with an
+    /// invalid visibility expression and reports success (`VisibilityController.preBatchMutate`). Of
+    /// increments and appends it remembers one nonce for each action.
     pub(super) is_alone: bool,
     /// The group of its nonce, if it has one.
     pub(super) nonce_group: Option<u64>,
@@ -38,7 +39,8 @@ impl Operation {
             row: mutation.row().clone(),
             message: MutationMessage::new(mutation, mutation.durability()).to_bytes(),
             is_get: false,
-            is_alone: mutation.has_visibility(),
+            is_alone: mutation.has_visibility()
+                || matches!(mutation, Mutation::Increment(_) | Mutation::Append(_)),
             nonce_group: None,
         }
     }
@@ -51,7 +53,7 @@ impl Operation {
             row: mutation.row().clone(),
             message: message.to_bytes(),
             is_get: false,
-            is_alone: mutation.has_visibility(),
+            is_alone: true,
             nonce_group: Some(group),
         }
     }

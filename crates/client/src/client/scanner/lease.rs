@@ -5,7 +5,11 @@ use std::{borrow::Cow, sync::Arc};
 use tokio::time::Instant;
 
 use super::{Answer, ResultScanner, is_over, lost};
-use crate::{cluster::CallKind, error::Result, wire::pb};
+use crate::{
+    client::{CallKind, RegionCall},
+    error::Result,
+    wire::pb,
+};
 
 impl ResultScanner {
     /// Renews the lease of the open scanner (`hbase.client.scanner.timeout.period`, 60 s by default),
@@ -59,23 +63,22 @@ impl ResultScanner {
         };
         open.next_call += 1;
         let table = self.table.clone();
-        let mut attempts = table.attempts(
+        let row = Cow::Borrowed(&location.region.start_key);
+        let mut attempts = RegionCall::of_row(
+            &table,
             "renewing the lease of a scan",
-            Cow::Owned(location.region.start_key.clone()),
+            row,
             CallKind::Read,
+            table.deadline(),
         );
-        let renewed: Result<Answer, _> = table
-            .call(&location, "Scan", &request, attempts.attempt_limit(&location))
-            .await;
-        match renewed {
-            Ok(_) => {
-                attempts.succeed();
-                Ok(true)
-            }
+        let attempt = attempts.attempt(&location);
+        let renewed: Result<Answer, _> = table.call(&location, "Scan", &request, attempt.limit()).await;
+        match attempt.ended(renewed) {
+            Ok(_) => Ok(true),
             Err(failure) => {
                 self.metrics.failed_calls += 1;
                 self.abandon();
-                attempts.recover(failure, &location).await?;
+                attempts.recover(failure).await?;
                 Ok(false)
             }
         }
