@@ -85,7 +85,9 @@ impl Table {
         let mut changing = Dispatch::new(self, Changes { nonce_group }, name, deadline, changes);
         while let Some(ended) = changing.next().await {
             match ended {
-                Ended::Done(rows) => answers.extend(rows.into_iter().map(|(place, row)| (place, Ok(row)))),
+                Ended::Done(rows) => {
+                    answers.extend(rows.into_iter().map(|(change, row)| (change.place, Ok(row))))
+                }
                 Ended::Failed(changes, error) => answers.extend(changes.into_iter().map(|change| {
                     let error = error.clone().of_row(&BytesBinary(&change.row));
                     (change.place, Err(error))

@@ -70,9 +70,10 @@ impl Table {
         let mut changing = Dispatch::new(self, Checks, NAME, deadline, valid);
         while let Some(ended) = changing.next().await {
             match ended {
-                Ended::Done(results) => {
-                    answers.extend(results.into_iter().map(|(place, result)| (place, Ok(result))))
-                }
+                Ended::Done(results) => answers.extend(results.into_iter().map(|(change, result)| {
+                    self.record_result(&change.payload, &result);
+                    (change.place, Ok(result))
+                })),
                 Ended::Failed(changes, error) => answers.extend(changes.into_iter().map(|change| {
                     let error = error.clone().of_row(&BytesBinary(&change.row));
                     (change.place, Err(error))

@@ -88,8 +88,7 @@ pub(super) struct Item<P> {
 
 /// Operations that ended.
 pub(super) enum Ended<K: Kind> {
-    /// The outputs, by the indexes of their operations in the caller's list.
-    Done(Vec<(usize, K::Output)>),
+    Done(Vec<(Item<K::Payload>, K::Output)>),
     /// They failed for good, or did not end before the deadline.
     Failed(Vec<Item<K::Payload>>, Error),
 }
@@ -294,12 +293,15 @@ impl<'a, K: Kind> Dispatch<'a, K> {
 type Alike<P> = (CallError, Vec<Item<P>>);
 
 /// Parts operations with an output from those that failed.
-fn parted<P, T>(items: Vec<Item<P>>, outputs: Vec<Result<T, CallError>>) -> (Vec<(usize, T)>, Vec<Alike<P>>) {
+fn parted<P, T>(
+    items: Vec<Item<P>>,
+    outputs: Vec<Result<T, CallError>>,
+) -> (Vec<(Item<P>, T)>, Vec<Alike<P>>) {
     let mut done = Vec::with_capacity(items.len());
     let mut failed: BTreeMap<String, Alike<P>> = BTreeMap::new();
     for (item, output) in items.into_iter().zip(outputs) {
         match output {
-            Ok(output) => done.push((item.place, output)),
+            Ok(output) => done.push((item, output)),
             Err(failure) => {
                 let alike = failed.entry(failure.to_string());
                 alike.or_insert((failure, Vec::new())).1.push(item);

@@ -105,7 +105,7 @@ impl Table {
             let mut all = Vec::with_capacity(rows.len());
             while let Some(ended) = reading.next().await {
                 match ended {
-                    Ended::Done(found) => all.extend(found),
+                    Ended::Done(found) => all.extend(found.into_iter().map(|(get, row)| (get.place, row))),
                     Ended::Failed(_, error) => return Err(error),
                 }
             }
@@ -137,7 +137,9 @@ impl Table {
         let reading = Dispatch::new(self, Gets::SOON, name, deadline, items.collect());
         stream::unfold(reading, async |mut reading| {
             let answer = match reading.next().await? {
-                Ended::Done(found) => GetAnswer::Found(found),
+                Ended::Done(found) => {
+                    GetAnswer::Found(found.into_iter().map(|(get, row)| (get.place, row)).collect())
+                }
                 Ended::Failed(gets, error) => {
                     GetAnswer::Failed(gets.into_iter().map(|get| get.place).collect(), error)
                 }

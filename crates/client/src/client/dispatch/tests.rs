@@ -74,6 +74,7 @@ fn operations_that_failed_in_different_ways_are_parted() {
         Err(thrown("NotServingRegionException")),
     ];
     let (done, failed) = parted(items(0..4), outputs);
+    let done: Vec<_> = done.iter().map(|(item, output)| (item.place, *output)).collect();
     assert_eq!(done, [(2, "output")]);
     let way = |(failure, items): &Alike<()>| {
         let places: Vec<_> = items.iter().map(|item| item.place).collect();
