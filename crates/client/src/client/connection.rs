@@ -76,6 +76,10 @@ impl Connection {
 
     /// Connects to the cluster of a connection URI, with the default settings of [`Config`].
     ///
+    /// The connection belongs to the current tokio runtime: its sockets and all background work are there.
+    /// Calls may be made in any runtime while that one is driven. If it is not driven, they fail at their
+    /// deadlines; after it has ended, they fail at once with [`Closed`](crate::ErrorKind::Closed).
+    ///
     /// # Errors
     ///
     /// Returns an error as [`ConnectionBuilder::connect`] does, and
@@ -190,7 +194,8 @@ impl ConnectionBuilder {
         self
     }
 
-    /// Connects: locates `hbase:meta`, which proves that the address leads to a running cluster.
+    /// Connects: locates `hbase:meta`, which proves that the address leads to a running cluster. The
+    /// connection belongs to the current runtime; see [`Connection::connect`].
     ///
     /// # Errors
     ///

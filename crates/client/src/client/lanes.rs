@@ -29,7 +29,6 @@ mod traffic;
 use std::{
     collections::BTreeMap,
     future::poll_fn,
-    io,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
@@ -95,7 +94,8 @@ struct Lane {
     location: Arc<RegionLocation>,
     group: Group,
     number: u64,
-    /// Whether its call has begun. One that is dropped before, with its runtime, begins no other.
+    /// Whether its call has begun. One that is dropped before, because the runtime has ended, begins no
+    /// other: that would be dropped by the same statement.
     has_begun: bool,
     is_answered: bool,
 }
@@ -160,7 +160,8 @@ impl Shared {
             let now = Instant::now();
             if now >= limit.deadline {
                 let (waited, sent) = (began.elapsed(), ticket.claim());
-                return Err(CallError::Timeout { waited, sent });
+                let failure = CallError::Timeout { waited, sent };
+                return Err(self.cluster.unless_not_driven(failure));
             }
             patience = self.lanes.patience(&location.server);
             self.begin_without_overdue(&location.server, &group, now);
@@ -176,10 +177,7 @@ impl Shared {
         match answer {
             Ok(Answer::Attempted(attempted)) => attempted,
             Ok(Answer::Alone) => alone().await,
-            Err(_) => Err(CallError::Lost {
-                sent: true,
-                cause: Arc::new(io::Error::other("the runtime of a shared call has ended")),
-            }),
+            Err(_) => Err(CallError::RuntimeEnded { sent: ticket.claim() }),
         }
     }
 
@@ -191,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Executes a call in the runtime of its first caller, which waits for it.
+    /// Executes a call in the runtime of the connection.
     fn spawn(self: &Arc<Self>, next: NextCall) {
         let NextCall {
             group,
@@ -199,7 +197,6 @@ impl Shared {
             operations,
         } = next;
         let Some(first) = operations.first() else { return };
-        let runtime = first.runtime.clone();
         let lane = Lane {
             client: Arc::clone(self),
             location: Arc::clone(&first.location),
@@ -208,7 +205,7 @@ impl Shared {
             has_begun: false,
             is_answered: false,
         };
-        runtime.spawn(lane.execute(operations));
+        self.cluster.runtime().spawn(lane.execute(operations));
     }
 
     /// Executes an operation in a call of its own. Makes one attempt.
@@ -299,7 +296,6 @@ impl Lanes {
         let traffic = all.servers.get_mut(&lane.location.server)?;
         let now = Instant::now();
         traffic.end(&lane.group, lane.number, lane.is_answered, now);
-        // A call that is dropped before it begins does so with its runtime.
         let next = lane.has_begun.then(|| traffic.begin(now)).flatten();
         if traffic.in_flight == 0 {
             self.idle.notify_waiters();
@@ -335,6 +331,7 @@ impl Lane {
     /// Executes the operations in one call. Ends early if no caller waits for any of them.
     async fn execute(mut self, mut operations: Vec<Waiting>) {
         self.has_begun = true;
+        operations.retain(Waiting::begin);
         let Some(limit) = limit_of(&operations) else {
             return;
         };

@@ -11,13 +11,12 @@ mod metrics;
 mod parallel;
 mod parts;
 
-use std::{borrow::Cow, collections::VecDeque, error, io, mem, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, io, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use tokio::{
-    runtime::Handle,
-    task::{JoinHandle, yield_now},
+    task::{JoinError, JoinHandle, yield_now},
     time::{Instant, timeout_at},
 };
 
@@ -107,8 +106,7 @@ struct CallInFlight {
 }
 
 impl CallInFlight {
-    /// Returns the time at which the call counts as lost: the scanner may have moved to another runtime,
-    /// and nothing may drive the task and its timer any more.
+    /// Returns the time at which the call counts as lost: nothing may drive the runtime of the connection.
     fn lost_at(&self) -> Instant {
         self.deadline + OVERDUE
     }
@@ -255,10 +253,13 @@ impl ResultScanner {
             return answer;
         }
         let call = self.send(location, limit);
+        let began = Instant::now();
         // A task that begins to run again gets a moment, too.
-        let lost_at = call.lost_at().max(Instant::now() + OVERDUE);
+        let lost_at = call.lost_at().max(began + OVERDUE);
         let Ok(called) = timeout_at(lost_at, &mut call.task).await else {
-            return Err(lost("the runtime of the call does not run"));
+            let (waited, sent) = (began.elapsed(), true);
+            let cluster = self.table.connection.cluster();
+            return Err(cluster.unless_not_driven(CallError::Timeout { waited, sent }));
         };
         let (location, answer) = called.unwrap_or_else(|ended| (Arc::clone(location), Err(lost(ended))));
         if let Some(open) = &mut self.open {
@@ -310,10 +311,10 @@ impl ResultScanner {
             let (table, location) = (self.table.clone(), Arc::clone(location));
             let may_be_stale = self.scan.selection.consistency == Consistency::Timeline;
             let replica_id = self.scan.selection.replica_id;
-            let deadline = limit.deadline;
+            let (runtime, deadline) = (self.table.runtime(), limit.deadline);
             let task = match may_be_stale && open.id.is_none() {
-                true => tokio::spawn(open_timeline(table, location, replica_id, request, limit)),
-                false => tokio::spawn(async move {
+                true => runtime.spawn(open_timeline(table, location, replica_id, request, limit)),
+                false => runtime.spawn(async move {
                     let answer = table.call(&location, "Scan", &request, limit).await;
                     (location, answer)
                 }),
@@ -445,12 +446,8 @@ impl ResultScanner {
         self.partial = None;
         self.parts.begin_again();
         let Some(mut open) = self.open.take() else { return };
-        // Without a runtime no task can close it; the lease ends the scanner.
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
         let table = self.table.clone();
-        runtime.spawn(async move {
+        self.table.runtime().spawn(async move {
             let deadline = Instant::now() + CLOSE;
             // HBase rejects a close while it executes another call of the scanner.
             let answer = match (open.call.take(), open.answer.take()) {
@@ -515,11 +512,14 @@ async fn close(table: &Table, location: &RegionLocation, id: u64, deadline: Inst
     let _: Result<Answer, _> = table.call(location, "Scan", &request, limit).await;
 }
 
-/// Returns the failure of a call whose task has ended early, or does not run.
-fn lost(cause: impl Into<Box<dyn error::Error + Send + Sync>>) -> CallError {
-    CallError::Lost {
-        sent: true,
-        cause: Arc::new(io::Error::other(cause)),
+/// Returns the failure of a call whose task has ended early.
+fn lost(ended: JoinError) -> CallError {
+    match ended.is_cancelled() {
+        true => CallError::RuntimeEnded { sent: true },
+        false => CallError::Lost {
+            sent: true,
+            cause: Arc::new(io::Error::other(ended)),
+        },
     }
 }
 
@@ -540,10 +540,7 @@ mod tests {
     use crate::{
         client::Connection,
         cluster::Cluster,
-        config::Config,
-        environment::SystemEnvironment,
         model::{RegionInfo, ServerName},
-        rpc::TcpConnector,
         wire::cell_block::Codec,
     };
 
@@ -593,9 +590,9 @@ mod tests {
 
     #[test]
     fn heartbeat_without_rows_gives_the_resume_row() {
-        let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-        let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-        let table = Connection::new(cluster, None).table("t").unwrap();
+        let table = Connection::new(Cluster::without_servers(), None)
+            .table("t")
+            .unwrap();
         let mut scanner = ResultScanner::new(table, Scan::new());
         let mut after = |row, partial, cursor| {
             scanner.take(&location(), answer(row, partial, cursor)).unwrap();

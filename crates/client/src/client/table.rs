@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{Connection, ResultScanner};
 use crate::{
@@ -210,6 +210,11 @@ impl Table {
         Limits {
             max_cell_size: self.connection.config().max_cell_size(),
         }
+    }
+
+    /// Returns the runtime in which the connection was made.
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.connection.cluster().runtime()
     }
 
     /// Returns the deadline of a call that begins now.

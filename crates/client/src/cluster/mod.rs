@@ -42,7 +42,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hbase_security::KdcClock;
 use prost::Message;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 pub use attempts::CallKind;
 pub(crate) use attempts::{Attempts, Operation};
@@ -99,6 +99,29 @@ impl Cluster {
             proofs: Proofs::default(),
             span_options: SpanOptions::default(),
         }
+    }
+
+    /// Creates a cluster for tests that call no server, of a runtime that has ended.
+    #[cfg(test)]
+    pub(crate) fn without_servers() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let entered = runtime.enter();
+        let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
+        let environment = Arc::new(crate::environment::SystemEnvironment);
+        let cluster = Self::new(config, Arc::new(crate::rpc::TcpConnector), environment);
+        drop(entered);
+        runtime.shutdown_background();
+        cluster
+    }
+
+    /// Returns the runtime in which the connection was made.
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.rpc.runtime()
+    }
+
+    /// See [`RpcClient::unless_not_driven`].
+    pub(crate) fn unless_not_driven(&self, failure: CallError) -> CallError {
+        self.rpc.unless_not_driven(failure)
     }
 
     /// Calls a method of the region server that serves a region. Makes one attempt.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::Stream;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{GetAnswer, RowCheck};
 use crate::{Connection, Durability, Get, RegionInfo, Result, Table, TableDescriptor, TableName};
@@ -13,6 +13,9 @@ use crate::{Connection, Durability, Get, RegionInfo, Result, Table, TableDescrip
 pub trait TableCalls {
     /// Returns the deadline of a call that begins now.
     fn deadline(&self) -> Instant;
+
+    /// Returns the runtime in which the connection was made.
+    fn runtime(&self) -> &Handle;
 
     /// Returns the table, with the durability of its descriptor for writes that must survive a
     /// crash.
@@ -38,6 +41,10 @@ pub trait TableCalls {
 impl TableCalls for Table {
     fn deadline(&self) -> Instant {
         Self::deadline(self)
+    }
+
+    fn runtime(&self) -> &Handle {
+        Self::runtime(self)
     }
 
     fn with_durability_of(self, descriptor: &TableDescriptor) -> Self {

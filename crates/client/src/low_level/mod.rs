@@ -18,6 +18,7 @@
 //! | [`condition`], [`convert`], [`MutationMessage`], [`pb`] | HBase's messages |
 //! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
 //! | [`Metric`], [`Timer`], [`GaugeUnit`] | metrics, if the feature `metrics` is on |
+//! | [`KEEP_THE_RUNTIME`] | the hint if the runtime of a connection has ended, or is not driven |
 //! | [`OperationSpan`], [`CallerSpan`] | spans, if the feature `spans` is on |
 
 mod calls;
@@ -44,6 +45,6 @@ pub use crate::{
         Limits, timestamp_after,
     },
     observe::{CallerSpan, GaugeUnit, Metric, OperationSpan, Timer},
-    rpc::Classification,
+    rpc::{Classification, KEEP_THE_RUNTIME},
     wire::{condition, convert, mutation::MutationMessage, pb},
 };

@@ -36,6 +36,20 @@ pub(crate) enum CallError {
         /// Whether the request was handed to the socket.
         sent: bool,
     },
+    /// The deadline passed, and tasks wait in the runtime of the connection, which is not that of the
+    /// caller.
+    #[error(
+        "{} within {:?}, and the runtime of the connection is not driven, or is busy",
+        if *sent { "no answer" } else { "not sent" },
+        rounded(*waited)
+    )]
+    NotDriven { waited: Duration, sent: bool },
+    /// The runtime of the connection has shut down.
+    #[error("the runtime of the connection has ended")]
+    RuntimeEnded {
+        /// Whether the request was handed to the socket.
+        sent: bool,
+    },
     /// The connection ended with the call on it.
     #[error("the connection ended")]
     Lost {
@@ -128,6 +142,9 @@ const MORE_THAN_SIMPLE: &str = match HAS_KERBEROS {
     }
 };
 
+/// The hint if the runtime of a connection has ended, or is not driven.
+pub const KEEP_THE_RUNTIME: &str =
+    "keep the runtime in which Connection::connect was called running for as long as the connection is used";
 const MAP_THE_NAME: &str = "name an address that leads to it from here (Config::with_address_map)";
 pub(crate) const CHECK_THE_SERVER: &str = "check that the server runs and that its name and port lead to it from here, or name an \
                                 address that does (Config::with_address_map)";
@@ -219,6 +236,10 @@ impl CallError {
             Self::Timeout { sent, .. } => {
                 classification(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded)
             }
+            Self::NotDriven { sent, .. } => {
+                classification(Recovery::Wait, *sent, ErrorKind::DeadlineExceeded)
+            }
+            Self::RuntimeEnded { sent } => classification(Recovery::Fail, *sent, ErrorKind::Closed),
             Self::Lost { sent, .. } => {
                 classification(Recovery::ForgetServer, *sent, ErrorKind::ConnectionLost)
             }
@@ -297,14 +318,14 @@ impl CallError {
         match self {
             Self::Dial(_) | Self::DialTimeout(_) => "unreachable",
             Self::Tls(_) => "tls",
-            Self::Timeout { .. } => "timeout",
+            Self::Timeout { .. } | Self::NotDriven { .. } => "timeout",
             Self::Lost { .. } | Self::NewConnection => "connection_lost",
             Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } | Self::Unsendable(_) => "too_large",
             Self::Compressor { .. } | Self::NotPrivate => "rejected",
             Self::Crowded => "crowded",
             Self::NoReplica(_) => "region_unavailable",
-            Self::Closed => "closed",
+            Self::Closed | Self::RuntimeEnded { .. } => "closed",
             Self::AuthenticationRequired | Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
                 Recovery::Relocate | Recovery::RelocateAtOnce => "region_unavailable",
@@ -389,6 +410,9 @@ impl CallError {
                 "use TLS, or set hbase.rpc.protection to privacy (Config::with_protection); where the network itself is \
                  protected, permit it (Config::with_unencrypted_tokens, token get --allow-unencrypted)",
             ),
+            Self::NotDriven { .. } | Self::RuntimeEnded { .. } => {
+                Error::new(kind, what).with_hint(KEEP_THE_RUNTIME)
+            }
             Self::NewConnection | Self::Crowded | Self::NoReplica(_) | Self::Closed => Error::new(kind, what),
         }
     }

@@ -13,6 +13,7 @@ use std::{
     io,
     pin::pin,
     sync::{Arc, Mutex, OnceLock},
+    thread::panicking,
     time::Duration,
 };
 
@@ -351,14 +352,16 @@ impl Drop for RpcConnection {
     }
 }
 
-/// One of the two tasks. The connection ends with it, also if the task is dropped, because its runtime
-/// is shut down or the stream panics.
+/// One of the two tasks. The connection ends with it, also if the runtime shuts down or the stream
+/// panics.
 struct Task(Arc<Shared>);
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let error = io::Error::other("the task of the connection was dropped, perhaps with its runtime");
-        self.0.end(&Ending::Lost(Arc::new(error)));
+        self.0.end(&match panicking() {
+            true => Ending::Lost(Arc::new(io::Error::other("the task of the connection panicked"))),
+            false => Ending::RuntimeEnded,
+        });
     }
 }
 

@@ -84,16 +84,6 @@ impl Dialler {
         self.authenticator.is_none()
     }
 
-    /// Returns how long it takes at most to open a connection, or to fail.
-    pub(super) fn patience(&self, service: ServiceKind) -> Duration {
-        let is_compressed = self.compression_to(service).is_some();
-        let authentication = u32::from(!self.is_simple());
-        let ping = u32::from(self.seals || is_compressed);
-        let connections = if is_compressed { 3 } else { 1 };
-        let steps = connections * (1 + authentication + ping);
-        self.connect_timeout.saturating_mul(steps) + Duration::from_secs(1)
-    }
-
     /// Opens a connection.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod remote_exception;
 mod security;
 mod tls_probe;
 
+pub use call_error::KEEP_THE_RUNTIME;
 pub(crate) use call_error::{CHECK_THE_SERVER, CallError, rounded};
 pub(crate) use connection::AttemptLimit;
 pub(crate) use connector::no_connection;

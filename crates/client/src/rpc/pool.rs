@@ -19,7 +19,11 @@ use futures::{
 };
 use hbase_security::{DelegationToken, KdcClock};
 use prost::Message;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{
+    runtime::Handle,
+    task::JoinError,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     call_error::CallError,
@@ -43,6 +47,8 @@ use crate::{
 /// All connections of one client.
 #[derive(Debug)]
 pub(crate) struct RpcClient {
+    /// The runtime in which the client was made. The tasks of its connections run there.
+    runtime: Handle,
     dialler: Dialler,
     max_frame_size: usize,
     connections_per_server: u8,
@@ -82,7 +88,7 @@ enum Slot {
 impl Slot {
     fn is_usable(&self) -> bool {
         match self {
-            Self::Dialling(dial) => dial.is_running(),
+            Self::Dialling(dial) => dial.peek().is_none(),
             Self::Connected(connection) => connection.is_open(),
         }
     }
@@ -96,21 +102,8 @@ impl Slot {
 /// How long the tasks of connections may take to release their sockets; they only have to be woken.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// The opening of a connection, by a task in the runtime of the call that needed it first.
-#[derive(Clone, Debug)]
-struct Dial {
-    result: Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>,
-    /// When it counts as lost: nothing may drive that runtime any more.
-    lost_at: Instant,
-}
-
-impl Dial {
-    /// Returns whether it can still have a result. A dial that has ended without a connection ended with
-    /// its runtime.
-    fn is_running(&self) -> bool {
-        self.result.peek().is_none() && Instant::now() < self.lost_at
-    }
-}
+/// The opening of a connection, by a task.
+type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
 
 /// The parameters that all calls of a table handle share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,8 +135,10 @@ pub(crate) struct Call<'a, M> {
 }
 
 impl RpcClient {
+    /// Creates a client of the current runtime.
     pub(crate) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
         Self {
+            runtime: Handle::current(),
             dialler: Dialler::new(config, connector),
             max_frame_size: config.max_frame_size(),
             connections_per_server: config.connections_per_server(),
@@ -151,6 +146,26 @@ impl RpcClient {
             retired: Mutex::default(),
             lost: Mutex::default(),
             has_heard: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the runtime in which the client was made.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Returns the failure of a call from another runtime as that of the client's runtime, if it seems
+    /// that nothing drives it.
+    pub(crate) fn unless_not_driven(&self, failure: CallError) -> CallError {
+        let (waited, sent) = match failure {
+            CallError::Timeout { waited, sent } => (waited, sent),
+            CallError::DialTimeout(waited) => (waited, false),
+            _ => return failure,
+        };
+        let is_elsewhere = Handle::try_current().is_ok_and(|current| current.id() != self.runtime.id());
+        match is_elsewhere && self.runtime.metrics().global_queue_depth() > 0 {
+            true => CallError::NotDriven { waited, sent },
+            false => failure,
         }
     }
 
@@ -198,6 +213,7 @@ impl RpcClient {
         let (method, timer) = (call.method, Timer::start());
         let in_flight = CALLS_IN_FLIGHT.raise();
         let answer = self.attempt(&call).await;
+        let answer = answer.map_err(|failure| self.unless_not_driven(failure));
         drop(in_flight);
         CALLS.count(|| [method, answer.as_ref().map_or_else(CallError::reason, |_| "ok")]);
         CALL_DURATION.record_since(timer, || [method]);
@@ -388,15 +404,9 @@ impl RpcClient {
     /// Returns a connection of a line, and sets its number. Concurrent callers share one dial, which
     /// continues when any of them is dropped.
     async fn connection(self: &Arc<Self>, line: &mut Line) -> Result<Arc<RpcConnection>, CallError> {
-        loop {
-            match self.slot(line)? {
-                Slot::Connected(connection) => return Ok(connection),
-                Slot::Dialling(dial) => {
-                    if let Ok(result) = timeout_at(dial.lost_at, dial.result).await {
-                        return result;
-                    }
-                }
-            }
+        match self.slot(line)? {
+            Slot::Connected(connection) => Ok(connection),
+            Slot::Dialling(dial) => dial.await,
         }
     }
 
@@ -438,45 +448,35 @@ impl RpcClient {
 
     fn dial(self: &Arc<Self>, line: Line) -> Dial {
         let client = Arc::clone(self);
-        let lost_at = Instant::now() + self.dialler.patience(line.target.service);
-        let task = tokio::spawn(async move {
+        let task = self.runtime.spawn(async move {
             let result = client.dialler.open(&line.target, line.codec).await.map(Arc::new);
             DIALS.count(|| [if result.is_ok() { "ok" } else { "failed" }]);
             let DialTarget { address, service } = &line.target;
             tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
-            client.take(line, lost_at, result)
+            client.take(line, result)
         });
-        let ended = || CallError::Dial(Arc::new(io::Error::other("the runtime that dialled has ended")));
-        let result = async move { task.await.unwrap_or_else(|_| Err(ended())) };
-        Dial {
-            result: result.boxed().shared(),
-            lost_at,
-        }
+        let failure = |error: JoinError| match error.is_cancelled() {
+            true => CallError::RuntimeEnded { sent: false },
+            false => CallError::Dial(Arc::new(io::Error::other(error))),
+        };
+        let result = async move { task.await.unwrap_or_else(|error| Err(failure(error))) };
+        result.boxed().shared()
     }
 
-    /// Takes the result of a dial. If it counted as lost, another one may have opened the connection, or
-    /// be about to.
+    /// Takes the result of a dial.
     fn take(
         &self,
         line: Line,
-        lost_at: Instant,
         result: Result<Arc<RpcConnection>, CallError>,
     ) -> Result<Arc<RpcConnection>, CallError> {
-        match &mut *self.pool() {
-            Pool::Closed => Err(CallError::Closed),
-            Pool::Open(slots) => match (slots.get(&line), &result) {
-                (Some(Slot::Connected(connection)), _) if connection.is_open() => Ok(Arc::clone(connection)),
-                (_, Ok(connection)) => {
-                    slots.insert(line, Slot::Connected(Arc::clone(connection)));
-                    result
-                }
-                (Some(Slot::Dialling(dial)), Err(_)) if dial.lost_at == lost_at => {
-                    slots.remove(&line);
-                    result
-                }
-                (_, Err(_)) => result,
-            },
-        }
+        let Pool::Open(slots) = &mut *self.pool() else {
+            return Err(CallError::Closed);
+        };
+        match &result {
+            Ok(connection) => slots.insert(line, Slot::Connected(Arc::clone(connection))),
+            Err(_) => slots.remove(&line),
+        };
+        result
     }
 
     /// Takes a connection out of use, if it still is in use.
@@ -505,7 +505,7 @@ fn choose(slots: &BTreeMap<Line, Slot>, line: &mut Line, size: u8) -> Option<u8>
                 let candidate = (connection.calls_in_flight(), number);
                 open = Some(open.map_or(candidate, |least: (usize, u8)| least.min(candidate)));
             }
-            Some(Slot::Dialling(dial)) if dial.is_running() => dialling = dialling.or(Some(number)),
+            Some(Slot::Dialling(dial)) if dial.peek().is_none() => dialling = dialling.or(Some(number)),
             _ => absent = absent.or(Some(number)),
         }
     }
@@ -523,15 +523,12 @@ fn choose(slots: &BTreeMap<Line, Slot>, line: &mut Line, size: u8) -> Option<u8>
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering},
-        task::{Context, Waker},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tokio::runtime::Builder;
+    use tokio::runtime::{Builder, Runtime};
 
     use super::*;
-    use crate::rpc::connector::Io;
+    use crate::{rpc::connector::Io, wire::pb};
 
     /// Counts its dials, which never complete.
     #[derive(Debug, Default)]
@@ -569,43 +566,54 @@ mod tests {
         runtime
     }
 
-    #[test]
-    fn a_dial_that_ended_with_its_runtime_is_made_again_on_the_next() {
-        let dials = Arc::new(AtomicUsize::new(0));
-        let client = client(&dials);
-        let dial = async |times: usize| {
-            let mut line = line();
-            let connection = client.connection(&mut line);
-            tokio::pin!(connection);
-            while dials.load(Ordering::Relaxed) < times {
-                if let Some(result) = connection.as_mut().now_or_never() {
-                    return Some(result);
-                }
-                tokio::task::yield_now().await;
-            }
-            None
-        };
-        assert!(runtime().build().unwrap().block_on(dial(1)).is_none());
-        runtime().build().unwrap().block_on(async {
-            let left_over = dial(2).await.unwrap();
-            assert!(matches!(left_over, Err(CallError::Dial(_))), "{left_over:?}");
-            assert!(dial(2).await.is_none());
+    /// Returns a client, and the runtime in which it was made.
+    fn client_of_another_runtime(dials: &Arc<AtomicUsize>) -> (Arc<RpcClient>, Runtime) {
+        let home = runtime().build().unwrap();
+        (home.block_on(async { client(dials) }), home)
+    }
+
+    async fn call(client: &Arc<RpcClient>) -> Result<pb::GetActiveMasterResponse, CallError> {
+        let line = line();
+        let answer = client.call(Call {
+            server: &line.target.address,
+            service: ServiceKind::Client,
+            options: CallOptions::default(),
+            method: "GetActiveMaster",
+            request: &pb::GetActiveMasterRequest {},
+            cells: Bytes::new(),
+            priority: None,
+            limit: AttemptLimit::new(Instant::now() + Duration::from_secs(1), true),
         });
+        answer.await.map(|(answer, _)| answer)
     }
 
     #[test]
-    fn a_dial_in_a_runtime_that_nothing_drives_is_made_again_in_another() {
-        let dials = Arc::new(AtomicUsize::new(0));
-        let client = client(&dials);
-        let idle = runtime().build().unwrap();
-        idle.block_on(async {
-            let (mut line, mut poll) = (line(), Context::from_waker(Waker::noop()));
-            let waits = pin!(client.connection(&mut line)).poll(&mut poll).is_pending();
-            assert!(waits);
-        });
+    fn call_after_the_end_of_the_runtime_is_not_sent() {
+        let dials = Arc::default();
+        let (client, home) = client_of_another_runtime(&dials);
+        home.shutdown_background();
+        for _ in 0..2 {
+            let called = runtime().build().unwrap().block_on(call(&client));
+            assert!(
+                matches!(called, Err(CallError::RuntimeEnded { sent: false })),
+                "{called:?}"
+            );
+        }
+        assert_eq!(dials.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn call_names_a_runtime_that_nothing_drives() {
+        let dials = Arc::default();
+        let (client, home) = client_of_another_runtime(&dials);
         let other = runtime().start_paused(true).build().unwrap();
-        let dialled = other.block_on(client.connection(&mut line()));
-        assert!(matches!(dialled, Err(CallError::DialTimeout(_))), "{dialled:?}");
+        let called = other.block_on(call(&client));
+        assert!(
+            matches!(called, Err(CallError::NotDriven { sent: false, .. })),
+            "{called:?}"
+        );
+        // Driven again, it dials for the next call.
+        home.block_on(tokio::task::yield_now());
         assert_eq!(dials.load(Ordering::Relaxed), 1);
     }
 }

@@ -29,10 +29,6 @@ impl Table {
     /// Dropping the returned stream cancels the mutations that were not sent; those in flight may
     /// still be applied.
     ///
-    /// # Panics
-    ///
-    /// Panics outside of a Tokio runtime.
-    ///
     /// # Example
     ///
     /// ```

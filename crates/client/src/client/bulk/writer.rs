@@ -6,16 +6,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{
-    sync::Notify,
-    task::{AbortHandle, spawn},
-};
+use tokio::{sync::Notify, task::AbortHandle, time::timeout};
 
 use super::{Bulk, Rules, watermark::Watermark};
 use crate::{
     client::Table,
     error::{Effect, Error, ErrorKind, Result},
     model::Mutation,
+    rpc::CallError,
     wire::encoded::EncodedMutations,
 };
 
@@ -113,7 +111,8 @@ struct State {
     bytes: usize,
     watermark: Watermark,
     failures: Vec<FailedWrite>,
-    has_ended: bool,
+    /// Why the task does not write any more.
+    end: Option<Error>,
 }
 
 /// Ends the mutations that are not done when the task ends.
@@ -166,11 +165,7 @@ impl Default for WriterOptions {
 }
 
 impl Table {
-    /// Creates a writer for many puts and deletes.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a Tokio runtime.
+    /// Creates a writer for many puts and deletes, whose task is in the runtime of the connection.
     #[must_use]
     pub fn writer(&self, options: WriterOptions) -> Writer {
         let shared = Arc::new(Shared {
@@ -183,7 +178,11 @@ impl Table {
             deadline: None,
             at_least_once: options.at_least_once,
         };
-        let task = spawn(write_all(self.clone(), rules, Arc::clone(&shared)));
+        let end = End {
+            shared: Arc::clone(&shared),
+            table: self.clone(),
+        };
+        let task = self.runtime().spawn(write_all(end, rules));
         Writer {
             table: self.clone(),
             options,
@@ -193,8 +192,7 @@ impl Table {
     }
 }
 
-async fn write_all(table: Table, rules: Rules, shared: Arc<Shared>) {
-    let end = End { shared, table };
+async fn write_all(end: End, rules: Rules) {
     let End { shared, table } = &end;
     let mut bulk = Bulk::new(table, rules);
     loop {
@@ -207,6 +205,9 @@ async fn write_all(table: Table, rules: Rules, shared: Arc<Shared>) {
             () = shared.added.notified() => {}
             completed = bulk.next(), if !bulk.is_done() => {
                 let mut state = shared.state();
+                if state.end.is_some() {
+                    return;
+                }
                 for completed in completed {
                     for (mutation, (number, failure)) in
                         completed.mutations.mutations().iter().zip(completed.results())
@@ -230,21 +231,24 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the first value that `check` returns. Checks now and whenever mutations are done.
-    async fn when_done<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
-        // Most writes find room at once.
-        let first = check(&mut self.state());
-        if let Some(value) = first {
-            return value;
+    /// Fails the mutations that are not done, and all later ones.
+    fn end(&self, error: &Error) {
+        let mut state = self.state();
+        if state.end.is_some() {
+            return;
         }
-        loop {
-            let mut done = pin!(self.done.notified());
-            done.as_mut().enable();
-            if let Some(value) = check(&mut self.state()) {
-                return value;
-            }
-            done.await;
+        state.end = Some(error.clone());
+        // The task has not seen these, which have the highest numbers.
+        let added = state.added.take();
+        let unsent = added.mutations().first().map(|mutation| mutation.number);
+        while state.watermark.first_open() < state.next {
+            let number = state.watermark.first_open();
+            let is_unsent = unsent.is_some_and(|unsent| number >= unsent);
+            let effect = if is_unsent { Effect::None } else { Effect::Unknown };
+            state.fail(number, error.clone().with_effect(effect));
         }
+        drop(state);
+        self.done.notify_waiters();
     }
 }
 
@@ -262,15 +266,8 @@ impl State {
 
 impl Drop for End {
     fn drop(&mut self) {
-        let Self { shared, table } = self;
-        let mut state = shared.state();
-        state.has_ended = true;
-        while state.watermark.first_open() < state.next {
-            let number = state.watermark.first_open();
-            state.fail(number, ended(table).with_effect(Effect::Unknown));
-        }
-        drop(state);
-        shared.done.notify_waiters();
+        let error = CallError::RuntimeEnded { sent: true }.into_error();
+        self.shared.end(&in_context(error, &self.table));
     }
 }
 
@@ -285,7 +282,9 @@ impl Writer {
     ///   append;
     /// - [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if 1,000 failures were not
     ///   [taken](Self::take_failures);
-    /// - [`Closed`](crate::ErrorKind::Closed) if the runtime of the writer has ended.
+    /// - [`Closed`](crate::ErrorKind::Closed) if the runtime of the connection has ended;
+    /// - [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) if no mutation was done for twice the
+    ///   operation timeout, because that runtime is not driven. The writer then accepts no more mutations.
     ///
     /// # Cancel safety
     ///
@@ -306,7 +305,7 @@ impl Writer {
     }
 
     async fn append(&self, add: impl FnMut(&mut State) -> Option<Result<u64>>) -> Result<u64> {
-        let added = self.shared.when_done(add).await;
+        let added = self.when_done(add).await;
         if added.is_ok() {
             self.shared.added.notify_one();
         }
@@ -324,8 +323,8 @@ impl Writer {
 
     /// Adds a mutation, unless the buffer is full.
     fn add(&self, state: &mut State, mutation: &Mutation) -> Option<Result<u64>> {
-        if state.has_ended {
-            return Some(Err(mutation.in_context(ended(&self.table))));
+        if let Some(end) = &state.end {
+            return Some(Err(mutation.in_context(end.clone())));
         }
         if state.bytes > 0 && state.bytes + mutation.size() > self.options.buffer_size {
             return None;
@@ -337,6 +336,35 @@ impl Writer {
             state.next += 1;
             number
         }))
+    }
+
+    /// Returns the first value that `check` returns. Checks now and whenever mutations are done. Each of them
+    /// has a deadline, so the writer ends if none is done for much longer.
+    async fn when_done<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+        // Most writes find room at once.
+        let first = check(&mut self.shared.state());
+        if let Some(value) = first {
+            return value;
+        }
+        let waited = 2 * self.table.operation_timeout;
+        loop {
+            let mut done = pin!(self.shared.done.notified());
+            done.as_mut().enable();
+            if let Some(value) = check(&mut self.shared.state()) {
+                return value;
+            }
+            if timeout(waited, done).await.is_err() && !self.is_idle() {
+                self.task.abort();
+                let error = CallError::NotDriven { waited, sent: true }.into_error();
+                self.shared.end(&in_context(error, &self.table));
+            }
+        }
+    }
+
+    /// Returns whether all mutations are done.
+    fn is_idle(&self) -> bool {
+        let state = self.shared.state();
+        state.watermark.first_open() == state.next
     }
 
     /// Waits until all mutations are done that were added before the call.
@@ -351,7 +379,7 @@ impl Writer {
     /// Dropping the future has no effect on the mutations.
     pub async fn flush(&self) -> Result<()> {
         let all = self.shared.state().next;
-        let flushed = self.shared.when_done(|state| {
+        let flushed = self.when_done(|state| {
             if state.watermark.first_open() < all {
                 return None;
             }
@@ -405,16 +433,12 @@ impl Writer {
     pub(super) async fn progressed(&self, watermark: u64) {
         let has_progressed =
             |state: &mut State| !state.failures.is_empty() || state.watermark.first_open() > watermark;
-        self.shared
-            .when_done(|state| has_progressed(state).then_some(()))
-            .await;
+        self.when_done(|state| has_progressed(state).then_some(())).await;
     }
 }
 
-fn ended(table: &Table) -> Error {
-    Error::new(ErrorKind::Closed, "the runtime of the writer has ended")
-        .at_operation(NAME)
-        .at_table(table.name())
+fn in_context(error: Error, table: &Table) -> Error {
+    error.at_operation(NAME).at_table(table.name())
 }
 
 impl Drop for Writer {

@@ -1,21 +1,16 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::{
     client::Connection,
     cluster::Cluster,
-    config::Config,
-    environment::SystemEnvironment,
     error::Effect,
     model::Put,
-    rpc::{Recovery, TcpConnector},
+    rpc::Recovery,
     wire::cell_block::Codec,
 };
 
 fn change() -> Item<MultiCall> {
-    let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-    let table = Connection::new(cluster, None).table("t").unwrap();
+    let connection = Connection::new(Cluster::without_servers(), None);
+    let table = connection.table("t").unwrap();
     let put = Put::new("00002").cell("f", "q", "v");
     let condition = Condition::absent("00002", "f", "q");
     item(

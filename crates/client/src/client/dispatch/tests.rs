@@ -4,16 +4,13 @@ use super::*;
 use crate::{
     client::Connection,
     cluster::Cluster,
-    config::Config,
-    environment::SystemEnvironment,
-    rpc::{Recovery, TcpConnector},
+    rpc::Recovery,
     wire::frame::RemoteFault,
 };
 
 fn table() -> Table {
-    let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
-    Connection::new(cluster, None).table("t").unwrap()
+    let connection = Connection::new(Cluster::without_servers(), None);
+    connection.table("t").unwrap()
 }
 
 fn items(places: std::ops::Range<usize>) -> Vec<Item<()>> {

@@ -197,8 +197,20 @@ async fn operations_whose_callers_have_gone_are_left_out() {
     }
     assert!(!waiters.tickets[0].claim());
     drop(waiters.tickets.remove(1));
-    assert_eq!(waiters.take(), ["c"]);
-    assert!(waiters.tickets[1].claim(), "the call has taken it");
+    let taken = waiters.queue.take();
+    assert_eq!(rows(&taken), ["c"]);
+    assert!(taken[0].begin());
+    assert!(waiters.tickets[1].claim(), "a call with it has begun");
+}
+
+/// The runtime of the connection may not be driven: it must not send the operation later.
+#[tokio::test]
+async fn operation_that_its_caller_has_given_up_is_not_sent() {
+    let mut waiters = Waiters::default();
+    waiters.put("a", b"1");
+    let taken = waiters.queue.take();
+    assert!(!waiters.tickets[0].claim(), "no call with it has begun");
+    assert!(!taken[0].begin());
 }
 
 #[tokio::test]

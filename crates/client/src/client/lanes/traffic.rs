@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{runtime::Handle, sync::oneshot, time::Instant};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     super::calls_in_flight::{CallsInFlight, Pace, RegionsOfCall},
@@ -45,11 +45,8 @@ pub(super) struct Waiting {
     pub(super) options: CallOptions,
     pub(super) operation: Operation,
     pub(super) limit: AttemptLimit,
-    /// Set by the call that takes it, or by the caller whose deadline passes.
+    /// Set when its call begins, or by the caller whose deadline passes.
     claimed: Arc<AtomicBool>,
-    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
-    /// for as long.
-    pub(super) runtime: Handle,
     pub(super) answer: oneshot::Sender<Answer>,
     /// Until a call takes it.
     in_queue: Option<GaugeUnit>,
@@ -123,12 +120,12 @@ impl Group {
 }
 
 impl Ticket {
-    /// Returns whether a call has taken the operation.
+    /// Returns whether a call with the operation has begun.
     pub(super) fn is_taken(&self) -> bool {
         self.claimed.load(Ordering::Relaxed)
     }
 
-    /// Claims the operation for its caller. Returns whether a call has taken it before.
+    /// Claims the operation for its caller. Returns whether a call with it has begun before.
     pub(super) fn claim(&self) -> bool {
         self.claimed.swap(true, Ordering::Relaxed)
     }
@@ -153,7 +150,6 @@ impl Waiting {
             operation: operation.clone(),
             limit,
             claimed,
-            runtime: Handle::current(),
             answer,
             in_queue: Some(OPERATIONS_WAITING.raise()),
         };
@@ -163,6 +159,11 @@ impl Waiting {
     /// Returns whether its caller waits for a call.
     pub(super) fn is_waited_for(&self) -> bool {
         !self.claimed.load(Ordering::Relaxed) && !self.answer.is_closed()
+    }
+
+    /// Claims the operation for a call that begins. Returns whether its caller waits for that.
+    pub(super) fn begin(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn mutated_row(&self) -> Option<&Bytes> {
@@ -323,19 +324,16 @@ impl Queue {
         let mut bytes = 0;
         for mut waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.message.len();
-            // The caller of the front one may claim it meanwhile; then another one is the first.
-            let fits = taken.first().is_none_or(|first: &Waiting| {
-                taken.len() < MOST_OPERATIONS
+            let fits = taken.is_empty()
+                || taken.len() < MOST_OPERATIONS
                     && bytes + len <= MOST_BYTES
                     && (!of_one_region || is_beside(&waiting))
-                    && waiting.runtime.id() == first.runtime.id()
                     && waiting
                         .mutated_row()
-                        .is_none_or(|row| rows.admit(row, &waiting.operation.message))
-            });
+                        .is_none_or(|row| rows.admit(row, &waiting.operation.message));
             if !fits {
                 self.waiting.push_back(waiting);
-            } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
+            } else {
                 if let Some(row) = waiting.mutated_row() {
                     rows.add(row, &waiting.operation.message);
                 }

@@ -13,11 +13,12 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{OVERDUE, ResultScanner, lost};
+use super::{OVERDUE, ResultScanner};
 use crate::{
     client::Table,
     error::{Error, ErrorKind, Result},
     model::{Row, Scan},
+    rpc::CallError,
 };
 
 /// The rows of a scan, read from several regions at once, in any order or [in
@@ -67,7 +68,7 @@ struct Reading {
     parts: Parts,
     /// Rows of any region, or in order, those of each region that is being read.
     batches: VecDeque<Batches>,
-    /// Whether a task ended without a last batch. No other task reads the rest of its part.
+    /// Whether a task ended without a last batch, with the runtime of the connection.
     is_incomplete: bool,
 }
 
@@ -132,13 +133,8 @@ impl ParallelScanner {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`Table::get`] does. The scan can continue after an error, unless a task that
-    /// reads has ended early, with the runtime of the call that started it: then all further calls return
-    /// [`ConnectionLost`](crate::ErrorKind::ConnectionLost).
-    ///
-    /// # Panics
-    ///
-    /// Panics outside of a Tokio runtime.
+    /// Returns an error as [`Table::get`] does. The scan can continue after an error, unless the runtime
+    /// of the connection has ended: then all further calls return [`Closed`](crate::ErrorKind::Closed).
     pub async fn next(&mut self) -> Result<Option<Row>> {
         let mut deadline = None;
         while self.left != Some(0) {
@@ -228,17 +224,17 @@ impl Reading {
         let (sender, receiver) = mpsc::channel(1);
         self.batches.push_back(Batches { receiver, tasks });
         for _ in 0..tasks {
-            self.tasks
-                .spawn(read(table.clone(), Arc::clone(parts), sender.clone()));
+            self.tasks.spawn_on(
+                read(table.clone(), Arc::clone(parts), sender.clone()),
+                table.runtime(),
+            );
         }
     }
 }
 
 fn incomplete(table: &Table) -> Error {
-    lost("a task that read a region has ended early, with its runtime or by a panic")
+    CallError::RuntimeEnded { sent: true }
         .into_error()
-        .with_retryable(false)
-        .with_hint("begin the scan again")
         .at_operation("scan")
         .at_table(&table.name)
 }

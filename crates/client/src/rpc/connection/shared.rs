@@ -46,6 +46,8 @@ pub(super) enum Ending {
     /// The server refused the connection after the TLS handshake, and read no call.
     Tls(Arc<TlsFailure>),
     Unauthenticated(Arc<AuthenticationError>),
+    /// The runtime of its tasks has shut down.
+    RuntimeEnded,
     Closed,
 }
 
@@ -152,6 +154,7 @@ impl Ending {
             Self::Refused(fault) => CallError::Refused { sent, fault },
             Self::Tls(failure) => CallError::Tls(failure),
             Self::Unauthenticated(error) => CallError::Unauthenticated(error),
+            Self::RuntimeEnded => CallError::RuntimeEnded { sent },
             Self::Closed if sent => CallError::Lost {
                 sent,
                 cause: Arc::new(io::Error::other("the client was closed")),

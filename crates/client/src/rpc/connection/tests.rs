@@ -524,6 +524,7 @@ async fn closing_ends_calls_in_flight_as_lost_and_refuses_new_ones() {
 async fn calls_of_another_runtime_end_with_that_of_the_connection() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .enable_time()
         .build()
         .unwrap();
     let (connection, mut server) = {
@@ -536,7 +537,7 @@ async fn calls_of_another_runtime_end_with_that_of_the_connection() {
     };
     let (result, ()) = tokio::join!(ask(&connection, "in flight"), shut_down);
     assert!(
-        matches!(result, Err(CallError::Lost { sent: true, .. })),
+        matches!(result, Err(CallError::RuntimeEnded { sent: true })),
         "{result:?}"
     );
     assert!(!connection.is_open());
