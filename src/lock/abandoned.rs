@@ -10,12 +10,12 @@ use std::{
 use bytes::Bytes;
 use hbase_client::low_level::{Pauses, TableCalls};
 use tokio::{
-    runtime::{Handle, Id},
+    runtime::Handle,
     sync::Notify,
     time::{Instant, sleep},
 };
 
-use super::{acquire::LockAttempt, background::run_in_background, layout::LockRows, row_state::RowState};
+use super::{acquire::LockAttempt, layout::LockRows, row_state::RowState};
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How long an attempt whose answer was lost may still be applied. A server drops a call that has
@@ -30,16 +30,16 @@ pub(crate) trait Abandoned: Clone + Send + Sync + 'static {
     /// Returns the lease of the lock.
     fn lease(&self) -> Duration;
 
+    /// Returns the runtime of its connection.
+    fn runtime(&self) -> &Handle;
+
     /// Releases the rows that attempts on one lock hold. Returns for each attempt whether it held
     /// all rows, and holds none any more; if not, it may hold some, or still take them.
     fn give_back(attempts: &[Self]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 }
 
-/// The abandoned attempts of a process on the locks of one table. Each lock has one watcher in each
-/// runtime.
-pub(crate) struct Watchers<A>(Arc<Mutex<HashMap<Key, Watched<A>>>>);
-
-type Key = (Id, Bytes);
+/// The abandoned attempts of a process on the locks of one table. Each lock has one watcher.
+pub(crate) struct Watchers<A>(Arc<Mutex<HashMap<Bytes, Watched<A>>>>);
 
 /// The attempts of one watcher, in the order of their arrival.
 struct Watched<A> {
@@ -55,13 +55,13 @@ struct Late<A> {
 }
 
 impl<A: Abandoned> Watchers<A> {
-    /// Watches an attempt in the background of a runtime, and releases what it won or wins.
+    /// Watches an attempt in the background, and releases what it won or wins.
     ///
     /// The watch ends when a check finds that the attempt won the whole lock; when a check succeeds
     /// after the attempt can no longer be applied, however long earlier checks failed; or when the
     /// lease of the latest possible win has expired.
-    pub(crate) fn watch(&self, runtime: &Handle, attempt: A) {
-        let key = (runtime.id(), attempt.row().clone());
+    pub(crate) fn watch(&self, attempt: A) {
+        let (key, runtime) = (attempt.row().clone(), attempt.runtime().clone());
         let late = Late {
             attempt,
             abandoned: Instant::now(),
@@ -83,10 +83,10 @@ impl<A: Abandoned> Watchers<A> {
             all: Self(Arc::clone(&self.0)),
             key: Some(key),
         };
-        run_in_background(runtime, watcher.run(more));
+        runtime.spawn(watcher.run(more));
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<Key, Watched<A>>> {
+    fn watched(&self) -> MutexGuard<'_, HashMap<Bytes, Watched<A>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -122,7 +122,7 @@ impl<A: Abandoned> Late<A> {
 struct Watcher<A: Abandoned> {
     all: Watchers<A>,
     /// `None` if nothing is left to watch.
-    key: Option<Key>,
+    key: Option<Bytes>,
 }
 
 impl<A: Abandoned> Watcher<A> {
@@ -178,8 +178,8 @@ impl<A: Abandoned> Watcher<A> {
 }
 
 impl<A: Abandoned> Drop for Watcher<A> {
-    /// Stops watching when the runtime shuts down; the remaining locks are held until their leases
-    /// expire.
+    /// Stops watching when the runtime of the connection shuts down; the remaining locks are held until
+    /// their leases expire.
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.all.watched().remove(&key);
@@ -194,6 +194,10 @@ impl Abandoned for LockAttempt {
 
     fn lease(&self) -> Duration {
         self.held.ttl.into()
+    }
+
+    fn runtime(&self) -> &Handle {
+        self.location.table.runtime()
     }
 
     async fn give_back(attempts: &[Self]) -> Result<Vec<bool>> {
@@ -227,8 +231,8 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(1_000);
 
-    #[derive(Default)]
     struct Server {
+        runtime: Handle,
         answers: AtomicBool,
         outcome: AtomicUsize,
         given_back: AtomicUsize,
@@ -250,6 +254,10 @@ mod tests {
             LEASE
         }
 
+        fn runtime(&self) -> &Handle {
+            &self.server.runtime
+        }
+
         async fn give_back(trials: &[Self]) -> Result<Vec<bool>> {
             let server = &trials[0].server;
             server.outcome.fetch_add(1, Ordering::Relaxed);
@@ -262,14 +270,23 @@ mod tests {
         }
     }
 
+    fn server_of(runtime: &Handle) -> Arc<Server> {
+        Arc::new(Server {
+            runtime: runtime.clone(),
+            answers: AtomicBool::default(),
+            outcome: AtomicUsize::default(),
+            given_back: AtomicUsize::default(),
+        })
+    }
+
     fn abandon(watchers: &Watchers<Trial>, server: &Arc<Server>, won: bool) {
         let server = Arc::clone(server);
-        watchers.watch(&Handle::current(), Trial { server, won });
+        watchers.watch(Trial { server, won });
     }
 
     #[tokio::test(start_paused = true)]
     async fn attempt_is_watched_until_a_look_after_its_time_succeeds() {
-        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        let (watchers, server) = (Watchers::default(), server_of(&Handle::current()));
         abandon(&watchers, &server, true);
         abandon(&watchers, &server, false);
         sleep(3 * LATEST_ARRIVAL).await;
@@ -282,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempt_is_forgotten_when_its_lease_is_over_in_any_case() {
-        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        let (watchers, server) = (Watchers::default(), server_of(&Handle::current()));
         abandon(&watchers, &server, true);
         sleep(LATEST_ARRIVAL + LEASE - Duration::from_secs(3)).await;
         assert_eq!(watchers.watched().len(), 1);
@@ -292,7 +309,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts_at_one_lock_share_their_looks() {
-        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        let (watchers, server) = (Watchers::default(), server_of(&Handle::current()));
         server.answers.store(true, Ordering::Relaxed);
         for _ in 0..100 {
             abandon(&watchers, &server, false);
@@ -313,18 +330,19 @@ mod tests {
     }
 
     #[test]
-    fn runtime_that_ends_takes_its_watcher_along() {
-        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+    fn runtime_that_ends_takes_its_watchers_along() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .unwrap();
-        runtime.block_on(async {
-            abandon(&watchers, &server, true);
-            tokio::task::yield_now().await;
-        });
+        let (watchers, server) = (Watchers::default(), server_of(runtime.handle()));
+        // From a thread without a runtime.
+        abandon(&watchers, &server, true);
+        runtime.block_on(tokio::task::yield_now());
         assert_eq!(watchers.watched().len(), 1);
         drop(runtime);
+        assert!(watchers.watched().is_empty());
+        abandon(&watchers, &server, true);
         assert!(watchers.watched().is_empty());
     }
 }

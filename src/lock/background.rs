@@ -74,7 +74,8 @@ impl Drop for TrackedTask {
 pub(crate) struct BackgroundTask<T: 'static> {
     /// `None` after completion.
     future: Option<BoxFuture<'static, T>>,
-    /// The runtime in which it continues. `None` before the first poll, when nothing has started.
+    /// The runtime in which it continues, because its timers are there. `None` before the first poll, when
+    /// nothing has started.
     runtime: Option<Handle>,
     /// `None` if the future does not need to know.
     is_dropped: Option<watch::Sender<bool>>,
@@ -104,23 +105,6 @@ impl<T: 'static> BackgroundTask<T> {
         task.tasks = tasks;
         task
     }
-}
-
-/// Runs a future in the background of a runtime, or in the caller's runtime, if there is one, when
-/// the other has shut down.
-pub(crate) fn run_in_background(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
-    let mut waiting = BackgroundTask {
-        future: Some(future.boxed()),
-        runtime: Handle::try_current().ok(),
-        is_dropped: None,
-        tasks: BackgroundTasks::default(),
-    };
-    runtime.spawn(async move {
-        // From here on its timers belong to one runtime, so it can't be moved to another.
-        if let Some(future) = waiting.future.take() {
-            future.await;
-        }
-    });
 }
 
 impl<T: 'static> Future for BackgroundTask<T> {
@@ -162,10 +146,7 @@ impl<T: 'static> Drop for BackgroundTask<T> {
 mod tests {
     use std::sync::Arc;
 
-    use tokio::{
-        runtime::{Builder, Id, Runtime},
-        sync::{Notify, oneshot},
-    };
+    use tokio::sync::{Notify, oneshot};
 
     use super::*;
 
@@ -194,33 +175,6 @@ mod tests {
         gate.notify_one();
         background(ended).await.unwrap();
         end.await.unwrap();
-    }
-
-    fn runtime_id() -> Id {
-        Handle::current().id()
-    }
-
-    fn runtime() -> Runtime {
-        Builder::new_current_thread().enable_time().build().unwrap()
-    }
-
-    #[test]
-    fn the_runtime_of_the_caller_does_what_one_that_ended_can_not() {
-        let (here, there) = (runtime(), runtime());
-        let handle = there.handle().clone();
-        let send = || {
-            let (ended, end) = oneshot::channel();
-            run_in_background(&handle, async move { _ = ended.send(runtime_id()) });
-            end
-        };
-        let sent = {
-            let _here = here.enter();
-            send()
-        };
-        assert_eq!(there.block_on(sent), Ok(handle.id()));
-        drop(there);
-        assert_eq!(here.block_on(async { send().await }), Ok(here.handle().id()));
-        here.block_on(send()).unwrap_err();
     }
 
     #[tokio::test]

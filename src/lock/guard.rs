@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{Environment, low_level::TableCalls};
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     background::TrackedTask,
@@ -40,13 +40,10 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 ///
 /// # Runtimes
 ///
-/// The guard keeps a handle of the tokio runtime that acquired the lock. Background renewals run
-/// there, and so does the release of a dropped guard, whichever thread drops it: a current-thread
-/// runtime must be driven for that. After that runtime has shut down, the lock is not renewed any
-/// more, and a dropped guard is released in the runtime in which it is dropped; outside any
-/// runtime, the lease expires. Other tasks of this process that wait for the lock notice that within
-/// a second. [`renew`](Self::renew), [`release`](Self::release) and [`lost`](Self::lost) may be
-/// awaited in any runtime.
+/// Renewals and the release of a dropped guard run in the runtime in which the
+/// [`Connection`](hbase_client::Connection) was made, whichever thread drops the guard. After that
+/// runtime has shut down, and while nothing drives it, the lock is neither renewed nor released, and its
+/// lease expires. [`lost`](Self::lost) reports that in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {
     pub(super) hold: Hold<LockLocation>,
@@ -257,6 +254,10 @@ impl HeldLocation for LockLocation {
 
     fn environment(&self) -> &dyn Environment {
         &**self.environment()
+    }
+
+    fn runtime(&self) -> &Handle {
+        self.table.runtime()
     }
 
     fn deadline(&self) -> Instant {

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    background::{TrackedTask, run_in_background},
+    background::TrackedTask,
     clock::{Clock, Moment},
     keeper::keep,
     local::LocalClaim,
@@ -38,6 +38,9 @@ pub(crate) trait HeldLocation: Send + Sync + 'static {
     type Claim: Send + Sync + 'static;
 
     fn environment(&self) -> &dyn Environment;
+
+    /// Returns the runtime of the connection.
+    fn runtime(&self) -> &Handle;
 
     /// Returns the deadline of an operation that begins now.
     fn deadline(&self) -> Instant;
@@ -74,8 +77,6 @@ pub(crate) trait HeldLocation: Send + Sync + 'static {
 pub(crate) struct Hold<R: HeldLocation> {
     pub(crate) held: Arc<Held<R>>,
     keeper: JoinHandle<()>,
-    /// The runtime of the keeper.
-    runtime: Handle,
 }
 
 /// A held lock, shared by the guard and its keeper.
@@ -106,13 +107,8 @@ impl<R: HeldLocation> Hold<R> {
             claim: Arc::new(tokio::sync::Mutex::new(claim)),
             term: Arc::new(term),
         });
-        let runtime = Handle::current();
-        let keeper = runtime.spawn(keep(Arc::clone(&held)));
-        Self {
-            held,
-            keeper,
-            runtime,
-        }
+        let keeper = held.location.runtime().spawn(keep(Arc::clone(&held)));
+        Self { held, keeper }
     }
 
     /// Keeps the local claim as long as the lock is held.
@@ -162,7 +158,7 @@ impl<R: HeldLocation> Drop for Hold<R> {
         if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
             let tracked = held.location.begin_task();
-            run_in_background(&self.runtime, async move {
+            self.held.location.runtime().spawn(async move {
                 let _tracked = tracked;
                 let claim = held.claim.lock().await;
                 held.vacate_until_it_expires(&claim).await;

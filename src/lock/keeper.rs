@@ -70,7 +70,7 @@ mod tests {
     };
 
     use hbase_client::Environment;
-    use tokio::time::Instant;
+    use tokio::{runtime::Handle, time::Instant};
 
     use super::*;
     use crate::{
@@ -89,6 +89,7 @@ mod tests {
 
     /// A lock whose server answers for the first five minutes.
     struct Location {
+        runtime: Handle,
         environment: Arc<Virtual>,
         clock: Clock,
         start: Moment,
@@ -100,6 +101,10 @@ mod tests {
 
         fn environment(&self) -> &dyn Environment {
             &*self.environment
+        }
+
+        fn runtime(&self) -> &Handle {
+            &self.runtime
         }
 
         fn deadline(&self) -> Instant {
@@ -149,6 +154,7 @@ mod tests {
         let clock = Clock::new(Arc::clone(&environment) as Arc<_>);
         let start = clock.now();
         let location = Location {
+            runtime: Handle::current(),
             environment: Arc::clone(&environment),
             clock: clock.clone(),
             start,

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -10,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use hbase_client::Table;
 use hbase_keyed_lock::{KeyedGuard, KeyedLock};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     abandoned::Watchers,
@@ -24,9 +23,6 @@ use super::{
     term::Term,
 };
 use crate::error::{Error, Result};
-
-/// How often a task that waits for its turn checks whether the holder's lease is over.
-const EXPIRY_CHECK: Duration = Duration::from_secs(1);
 
 /// The turn of one task among the tasks of its process that want a lock.
 pub(crate) type Turn = KeyedGuard<'static, Bytes>;
@@ -134,18 +130,9 @@ impl<A> LocalLocks<A> {
     /// Waits for a task's turn for a lock. The error is the reason for not getting it until then. A
     /// call that does not wait competes without a turn if the task with the turn does not hold the
     /// lock: only the server knows whether another process does.
-    ///
-    /// Ends the claim of a holder whose lease is over. Its own runtime may not be driven.
     pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Result<Option<Turn>, String> {
         let waits = Instant::now() < until;
-        let mut turn = pin!(self.turns.lock(row.clone()).until(until.into_std()));
-        let turn = loop {
-            self.holders.expire(row);
-            if let Ok(turn) = timeout(EXPIRY_CHECK, &mut turn).await {
-                break turn;
-            }
-        };
-        if let Ok(turn) = turn {
+        if let Ok(turn) = self.turns.lock(row.clone()).until(until.into_std()).await {
             return Ok(Some(turn.into_owned()));
         }
         let refusal = self.refusals().get(row).cloned();
@@ -207,13 +194,6 @@ impl Holders {
     /// Returns the term of the task that holds a lock.
     fn of(&self, row: &Bytes) -> Option<Arc<Term<LocalClaim>>> {
         self.locked().get(row)?.upgrade()
-    }
-
-    /// Ends the claim of a task whose lease is over.
-    fn expire(&self, row: &Bytes) {
-        if let Some(term) = self.of(row).filter(|term| term.until().is_some()) {
-            term.expire();
-        }
     }
 }
 

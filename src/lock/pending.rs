@@ -8,7 +8,6 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use hbase_client::{Condition, low_level::TableCalls};
-use tokio::runtime::Handle;
 
 use super::{
     acquire::{AttemptOutcome, LockAttempt},
@@ -28,8 +27,8 @@ use crate::{
 /// A lock that a [transaction acquires](crate::Transaction::acquire_lock). Claim it once the
 /// transaction is committed.
 ///
-/// If it is dropped instead, on any thread, the lock is released in the background of the runtime
-/// that committed, once the commit has completed. A transaction whose pending lock was dropped
+/// If it is dropped instead, on any thread, the lock is released in the background, once the commit has
+/// completed. A transaction whose pending lock was dropped
 /// before it was sent fails. Bind it to a name: `let _ = …` drops it at once.
 ///
 /// # Example
@@ -73,8 +72,8 @@ pub(super) struct Taking {
 enum State {
     /// No attempt was sent, or none that was applied or still can be.
     Free,
-    /// An attempt was sent from this runtime, not before this moment.
-    Sent(Moment, Handle),
+    /// An attempt was sent, not before this moment.
+    Sent(Moment),
     /// The `PendingLock` was dropped, so no caller will claim it.
     Unwanted,
 }
@@ -133,7 +132,7 @@ impl Part for Taking {
                         .with_hint("keep the PendingLock until the transaction is committed"),
                 ));
             }
-            *state = State::Sent(self.request.location.now(), Handle::current());
+            *state = State::Sent(self.request.location.now());
             let location = &self.request.location;
             let rows = 0..location.rows.rows.len();
             let mutations: Vec<_> = rows
@@ -152,7 +151,7 @@ impl Part for Taking {
             None => false,
         };
         let mut state = self.state();
-        if is_not_taken && matches!(*state, State::Sent(..)) {
+        if is_not_taken && matches!(*state, State::Sent(_)) {
             *state = State::Free;
         }
     }
@@ -192,7 +191,7 @@ impl PendingLock {
     /// If the future is dropped, a lock that may have been acquired is released in the background.
     pub async fn claim(mut self) -> Result<LockGuard> {
         let Taking { request, held, .. } = &*self.taking;
-        let State::Sent(since, _) = *self.taking.state() else {
+        let State::Sent(since) = *self.taking.state() else {
             return Err(request.in_context(Error::new(
                 ErrorKind::LockLost,
                 "the lock is not held: no transaction was committed that acquires it for this token",
@@ -240,13 +239,13 @@ impl Drop for PendingLock {
             return;
         }
         let before = std::mem::replace(&mut *self.taking.state(), State::Unwanted);
-        if let State::Sent(_, runtime) = before {
+        if let State::Sent(_) = before {
             let attempt = LockAttempt {
                 location: self.taking.request.location.clone(),
                 held: self.taking.held.clone(),
                 ticket: TicketChange::default(),
             };
-            self.taking.request.local.watchers.watch(&runtime, attempt);
+            self.taking.request.local.watchers.watch(attempt);
         }
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_client::{
     Mutation, Put,
-    low_level::{CallKind, Pauses, RegionAction, condition},
+    low_level::{CallKind, Pauses, RegionAction, TableCalls, condition},
 };
-use tokio::{runtime::Handle, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     layout::LockRows,
@@ -307,13 +307,10 @@ impl Drop for Waiter {
         let (Some((slot, _)), Some(give_up)) = (self.ticket, self.give_up()) else {
             return;
         };
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
         let actions = vec![self.if_written(slot, self.value.as_ref(), give_up)];
         let location = self.location.clone();
         let tracked = location.tasks.begin();
-        runtime.spawn(async move {
+        self.location.table.runtime().spawn(async move {
             let _tracked = tracked;
             let deadline = Instant::now() + TICKET_TTL;
             if let Err(error) = location.change("leaving the queue", actions, deadline).await {

@@ -5,10 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_client::{Effect, Get, Row, Table, TableName, low_level::TableCalls};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     acquire::{self, AttemptOutcome, LockAttempt},
@@ -463,7 +460,7 @@ pub(super) async fn attempt(
             Err(error) => {
                 if error.is_outcome_unknown() {
                     for (request, attempt) in requests.iter().zip(attempts) {
-                        request.local.watchers.watch(&Handle::current(), attempt);
+                        request.local.watchers.watch(attempt);
                     }
                 }
                 Err(error.with_hint_if_unknown(

@@ -120,8 +120,8 @@ impl<T> Term<T> {
         matches!(&*self.status.borrow(), Status::Released)
     }
 
-    /// Waits until the lock is lost. Uses the caller's own timer, because the keeper's runtime may
-    /// have shut down, or may not be driven.
+    /// Waits until the lock is lost. Uses the caller's own timer, because the runtime of the connection
+    /// may have ended, or may not be driven.
     pub(crate) async fn lost(&self) -> LockLoss {
         let mut status = self.status.subscribe();
         loop {

@@ -7,11 +7,14 @@ use std::{
     time::{Duration, Instant as StdInstant},
 };
 
-use hbase_client::{Effect, HostPort, low_level::CallKind};
+use hbase_client::{
+    Effect, HostPort,
+    low_level::{CallKind, KEEP_THE_RUNTIME},
+};
 use hbase_thrift::hbase::{HbaseSyncClient, THbaseSyncClient, TThriftServerType};
 use thrift::{ApplicationErrorKind, protocol::TBinaryOutputProtocol};
 use tokio::{
-    task::spawn_blocking,
+    runtime::Handle,
     time::{Instant, timeout_at},
 };
 
@@ -61,6 +64,9 @@ pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>
 /// is dropped, its call continues in its thread, which ends by the call's deadline. A runtime that
 /// shuts down waits for such threads (`Runtime::shutdown_timeout` does not).
 ///
+/// The threads, renewals and background releases belong to the runtime in which the connection was
+/// made. Calls may be made in any runtime, and fail once that one has ended.
+///
 /// TLS, SASL and Thrift over HTTP are not supported: use a trusted network to the gateway.
 ///
 /// # Examples
@@ -102,12 +108,14 @@ pub struct ThriftConnectionBuilder {
 }
 
 struct Shared {
+    /// The runtime in which the connection was made.
+    runtime: Handle,
     gateway: HostPort,
     framing: Framing,
     timeout: Duration,
     call_timeout: Duration,
     /// One for each connection that may be open.
-    permits: Arc<Permits>,
+    permits: Permits,
     connections: usize,
     idle: Mutex<Vec<Wire>>,
 }
@@ -177,6 +185,7 @@ impl ThriftConnectionBuilder {
         let gateway = HostPort::parse(&self.gateway, DEFAULT_PORT)?;
         let connection = ThriftConnection {
             shared: Arc::new(Shared {
+                runtime: Handle::current(),
                 gateway,
                 framing: self.framing,
                 timeout: self.timeout,
@@ -217,6 +226,11 @@ impl ThriftConnection {
     #[must_use]
     pub fn gateway(&self) -> &HostPort {
         &self.shared.gateway
+    }
+
+    /// Returns the runtime in which the connection was made.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.shared.runtime
     }
 
     /// Returns the same connection, for calls of this lane.
@@ -283,18 +297,22 @@ impl ThriftConnection {
         })?;
         let shared = Arc::clone(&self.shared);
         let until = deadline.min(Instant::now() + self.shared.call_timeout);
-        let answer = spawn_blocking(move || {
+        let answer = self.runtime().spawn_blocking(move || {
             // Held until the thread ends, even if its answer is not awaited.
             let _permit = permit;
             shared.run(kind, until.into_std(), work)
         });
         match timeout_at(until + GRACE, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Error::new(
+            // A call that has begun is not cancelled.
+            Ok(Err(ended)) if ended.is_cancelled() => Err(Error::new(
                 ClientErrorKind::Closed,
-                "the call was ended with the runtime that it ran on",
+                "the runtime of the connection has ended",
             )
-            .with_effect(effect_of(kind))),
+            .with_hint(KEEP_THE_RUNTIME)),
+            Ok(Err(panicked)) => {
+                Err(Error::new(ClientErrorKind::Protocol, panicked.to_string()).with_effect(effect_of(kind)))
+            }
             Err(_) => {
                 self.shared.drop_silent();
                 Err(failure::late(self.gateway(), effect_of(kind)))
@@ -400,5 +418,37 @@ impl fmt::Debug for ThriftConnection {
             .field("framing", &self.shared.framing)
             .field("connections", &self.shared.connections)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn call_after_the_end_of_the_runtime_is_not_made() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let connection = ThriftConnection {
+            shared: Arc::new(Shared {
+                runtime: runtime.handle().clone(),
+                gateway: HostPort::parse("gateway", DEFAULT_PORT).unwrap(),
+                framing: Framing::Buffered,
+                timeout: CALL_TIMEOUT,
+                call_timeout: CALL_TIMEOUT,
+                permits: Permits::new(1),
+                connections: 1,
+                idle: Mutex::default(),
+            }),
+            lane: Lane::Common,
+        };
+        runtime.shutdown_background();
+        for _ in 0..2 {
+            let call = connection.call("call", CallKind::Write, connection.deadline(), |_| Ok(()));
+            let error = call.await.unwrap_err();
+            assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+            assert!(!error.is_outcome_unknown(), "{error}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use hbase_client::{Environment, SystemEnvironment};
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     lock_location::{ThriftClaim, ThriftLockLocation},
@@ -20,8 +20,8 @@ use crate::{
 ///
 /// Its use and its limits are those of a [`LockGuard`](crate::lock::LockGuard): a write that must be
 /// safe against a holder that goes on after its lease carries the [fencing number](Self::fencing) to
-/// a store that refuses lower ones. It cannot fence a transaction. It belongs to the runtime that
-/// acquired it, as a [`LockGuard`](crate::lock::LockGuard#runtimes) does.
+/// a store that refuses lower ones. It cannot fence a transaction. Renewals, and the release of a
+/// dropped guard, run in the runtime in which the [`ThriftConnection`](super::ThriftConnection) was made.
 ///
 /// Bind it to a name, such as `_guard`: `let _ = …` drops it and releases the lock at once.
 #[must_use = "a lock that is not bound to a name is released at once"]
@@ -139,6 +139,10 @@ impl HeldLocation for ThriftLockLocation {
 
     fn environment(&self) -> &dyn Environment {
         &SystemEnvironment
+    }
+
+    fn runtime(&self) -> &Handle {
+        self.rows.connection.runtime()
     }
 
     fn deadline(&self) -> Instant {

@@ -207,8 +207,8 @@ impl ThriftLatch {
     }
 
     /// Runs an operation in its turn among the tasks of this process, and to its end even if it is
-    /// not awaited any more. Then the turn is over: the next task may be in a runtime that runs while
-    /// that of the operation does not.
+    /// not awaited any more. Then the turn is over: the operation continues in the runtime of its caller,
+    /// which may not be driven.
     async fn in_turn<T, F>(&self, change: impl FnOnce(Instant) -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,

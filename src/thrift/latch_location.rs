@@ -12,7 +12,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use hbase_client::{Effect, Row, SystemEnvironment, low_level::Pauses};
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::rows::{Rows, resend};
 use crate::{
@@ -367,6 +367,10 @@ fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
 }
 
 impl Source for LatchRows {
+    fn runtime(&self) -> &Handle {
+        self.counts.connection.runtime()
+    }
+
     fn deadline(&self) -> Instant {
         self.counts.connection.deadline()
     }

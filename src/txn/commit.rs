@@ -484,6 +484,10 @@ impl Committer {
 }
 
 impl SendRequest for Committer {
+    fn runtime(&self) -> &tokio::runtime::Handle {
+        self.table().table().runtime()
+    }
+
     async fn send(&self, request: &EndpointRequest, deadline: Instant) -> Result<bool> {
         let first_key = request.partitions[0].first_key();
         let kind = if request.is_idempotent() {

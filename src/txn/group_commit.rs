@@ -20,15 +20,21 @@ mod queue;
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use hbase_client::{Durability, Effect, low_level::CallerSpan};
+use hbase_client::{
+    Durability, Effect,
+    low_level::{CallerSpan, KEEP_THE_RUNTIME},
+};
 use tokio::{
-    runtime::{self, Handle},
+    runtime::Handle,
     sync::oneshot,
     task::yield_now,
     time::{Instant, timeout_at},
@@ -61,6 +67,9 @@ const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// Sends requests to the endpoint.
 pub(super) trait SendRequest: Clone + Send + Sync + 'static {
+    /// Returns the runtime of shared calls.
+    fn runtime(&self) -> &Handle;
+
     /// Sends a request by the deadline. Returns `false` if a condition does not hold.
     fn send(&self, request: &EndpointRequest, deadline: Instant)
     -> impl Future<Output = Result<bool>> + Send;
@@ -165,9 +174,8 @@ struct Waiting {
     member: Member,
     /// Whether it must not share a call, after a shared call that was not applied.
     alone: bool,
-    /// The runtime in which its caller waits, and which executes its call: no other one may be driven
-    /// for as long.
-    runtime: Handle,
+    /// Set when its call begins, or by the caller whose deadline passes.
+    claimed: Arc<AtomicBool>,
     answer: oneshot::Sender<Result<bool>>,
 }
 
@@ -183,6 +191,7 @@ struct Ticket {
     group: Arc<GroupCommit>,
     region: Bytes,
     number: u64,
+    claimed: Arc<AtomicBool>,
     answer: oneshot::Receiver<Result<bool>>,
 }
 
@@ -192,7 +201,8 @@ struct Lane<S: SendRequest> {
     region: Bytes,
     rows: Vec<RowHash>,
     sender: S,
-    /// Whether its call has begun. One that is dropped before, with its runtime, begins no other.
+    /// Whether its call has begun. One that is dropped before, because the runtime has ended, begins no
+    /// other: that would be dropped by the same statement.
     has_begun: bool,
 }
 
@@ -248,14 +258,17 @@ impl GroupCommit {
         let mut limit = deadline.min(Instant::now() + PATIENCE);
         loop {
             match timeout_at(limit, &mut ticket.answer).await {
-                Ok(answer) => return answer.unwrap_or_else(|_| Err(lost())),
+                Ok(answer) => return answer.unwrap_or_else(|_| Err(ended(ticket.claim()))),
                 Err(_) if limit < deadline => {
                     limit = deadline.min(limit + PATIENCE);
                     if let Some(call) = ticket.enter_late(sender) {
                         return call.await;
                     }
                 }
-                Err(_) if ticket.leave().is_some() => return Err(not_sent()),
+                Err(_) if ticket.claim() => {
+                    let was_queued = ticket.leave().is_some();
+                    return Err(if was_queued { not_sent() } else { not_begun() });
+                }
                 Err(_) if limit == deadline => limit += LAST_MOMENT,
                 Err(_) => return Err(lost()),
             }
@@ -278,10 +291,11 @@ impl GroupCommit {
         let number = *next_ticket;
         *next_ticket += 1;
         let (answer, receiver) = oneshot::channel();
+        let claimed = Arc::new(AtomicBool::new(false));
         let waiting = Waiting {
             member,
             alone: false,
-            runtime: Handle::current(),
+            claimed: Arc::clone(&claimed),
             answer,
         };
         calls.queue.insert(number, Box::new(waiting));
@@ -294,6 +308,7 @@ impl GroupCommit {
             group: Arc::clone(self),
             region: region.clone(),
             number,
+            claimed,
             answer: receiver,
         })
     }
@@ -323,13 +338,12 @@ impl GroupCommit {
                 };
                 calls.take(self.limits, Instant::now())
             };
-            let Some((_, first)) = taken.first() else {
+            if taken.is_empty() {
                 return;
-            };
-            let runtime = first.runtime.clone();
+            }
             let rows = taken.iter().flat_map(|(_, waiting)| waiting.member.all_rows());
             let lane = self.lane(region, rows.collect(), sender);
-            runtime.spawn(share(lane, taken));
+            sender.runtime().spawn(share(lane, taken));
         }
     }
 
@@ -414,7 +428,6 @@ struct SharedCall {
 struct Like {
     kind: (Durability, bool),
     alone: bool,
-    runtime: runtime::Id,
     earliest_deadline: Instant,
     latest_deadline: Instant,
 }
@@ -427,12 +440,7 @@ impl SharedCall {
     }
 
     fn fits(&self, waiting: &Waiting, now: Instant) -> bool {
-        let Waiting {
-            member,
-            alone,
-            runtime,
-            ..
-        } = waiting;
+        let Waiting { member, alone, .. } = waiting;
         let Some(like) = &self.like else {
             return true;
         };
@@ -441,7 +449,7 @@ impl SharedCall {
         let left = |deadline: Instant| deadline.saturating_duration_since(now);
         let shortest = left(like.earliest_deadline.min(member.deadline));
         let longest = left(like.latest_deadline.max(member.deadline));
-        let is_alike = like.kind == member.kind() && like.runtime == runtime.id();
+        let is_alike = like.kind == member.kind();
         !alone && !like.alone && is_alike && shortest >= longest / 2
     }
 
@@ -450,7 +458,6 @@ impl SharedCall {
         let like = self.like.get_or_insert_with(|| Like {
             kind: member.kind(),
             alone: waiting.alone,
-            runtime: waiting.runtime.id(),
             earliest_deadline: member.deadline,
             latest_deadline: member.deadline,
         });
@@ -463,6 +470,11 @@ impl SharedCall {
 }
 
 impl Waiting {
+    /// Claims the transaction for a call that begins. Returns whether its caller waits for that.
+    fn begin(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
+    }
+
     /// Reports the end of its call. A caller that waits no longer needs no answer.
     fn end(self, answer: Result<bool>) {
         drop(self.answer.send(answer));
@@ -470,6 +482,11 @@ impl Waiting {
 }
 
 impl Ticket {
+    /// Claims the transaction for its caller. Returns whether no call with it has begun.
+    fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
+    }
+
     /// Leaves the queue. Returns `None` if a call has taken the transaction.
     fn leave(&self) -> Option<Box<Waiting>> {
         let mut regions = self.group.regions();
@@ -527,6 +544,7 @@ impl<S: SendRequest> Lane<S> {
             // The caller of one whose receiver is closed waits no longer.
             if !waiting.answer.is_closed() {
                 waiting.alone = true;
+                waiting.claimed.store(false, Ordering::Relaxed);
                 calls.queue.insert(number, waiting);
             }
         }
@@ -551,8 +569,9 @@ impl<S: SendRequest> Drop for Lane<S> {
 }
 
 /// Sends one call for transactions, and reports to them how it ended.
-async fn share<S: SendRequest>(mut lane: Lane<S>, members: Vec<(u64, Box<Waiting>)>) {
+async fn share<S: SendRequest>(mut lane: Lane<S>, mut members: Vec<(u64, Box<Waiting>)>) {
     lane.has_begun = true;
+    members.retain(|(_, waiting)| waiting.begin());
     let all = || members.iter().map(|(_, waiting)| &waiting.member);
     let Some(deadline) = all().map(|member| member.deadline).min() else {
         return;
@@ -602,6 +621,23 @@ pub(super) fn not_sent() -> Error {
         "not sent: its turn did not come, other transactions of the partition or its region went before it",
     )
     .with_retryable(true)
+}
+
+/// Returns the error of a transaction whose call did not begin before its deadline.
+fn not_begun() -> Error {
+    let what = "not sent: the runtime of the connection is not driven, or is busy";
+    let error = Error::new(ClientErrorKind::DeadlineExceeded, what);
+    error.with_retryable(true).with_hint(KEEP_THE_RUNTIME)
+}
+
+/// Returns the error of a transaction whose call was dropped.
+fn ended(before_it_began: bool) -> Error {
+    let error = Error::new(ClientErrorKind::Closed, "the runtime of the connection has ended");
+    let error = error.with_hint(KEEP_THE_RUNTIME);
+    match before_it_began {
+        true => error,
+        false => error.with_effect(Effect::Unknown),
+    }
 }
 
 /// Returns the error of one member of a failed call.

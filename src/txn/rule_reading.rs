@@ -1,9 +1,7 @@
 //! Rereads the partition rule of an open table, and records the result.
 
-use std::time::Duration;
-
 use hbase_admin::Admin;
-use hbase_client::{Table, TableDescriptor};
+use hbase_client::{Table, TableDescriptor, low_level::TableCalls};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -12,16 +10,13 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How long transactions wait for a read that they share, before each reads the rule itself.
-const SHARED_READ: Duration = Duration::from_secs(1);
-
 /// Rereads the table's rule in the background as it ages. Waits for that, briefly, only if nothing
 /// was read within the interval and the master is not known to be unresponsive. Returns an error if
 /// the rule changed.
 pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result<()> {
     let age = table.watch().age();
     if matches!(age, RuleAge::Aging | RuleAge::Old) {
-        table.watch().start_reading(|| background_reading(table));
+        start_reading(table);
     }
     if age == RuleAge::Old {
         table.watch().reading_ended(deadline).await;
@@ -44,9 +39,8 @@ pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -
         if watch.was_read_since(noticed) {
             break;
         }
-        watch.start_reading(|| background_reading(table));
-        // It may be in a runtime that is not driven.
-        watch.until_read(end.min(noticed + SHARED_READ)).await;
+        start_reading(table);
+        watch.until_read(end).await;
     }
     if watch.is_changed() || !watch.was_read_since(noticed) {
         read_again(table, end).await?;
@@ -54,17 +48,19 @@ pub(super) async fn read_since_opening(table: &ProvenTable, deadline: Instant) -
     Ok(watch.was_read_since(noticed) || noticed.elapsed() >= RULE_READ)
 }
 
-/// Reads the rule for the open table, without keeping the table open.
-fn background_reading(table: &ProvenTable) -> impl Future<Output = ()> + Send + use<> {
-    let (weak, table) = (table.downgrade(), table.table().clone());
-    async move {
-        let asked_at = Instant::now();
-        let read = read_descriptor(&table, asked_at + RULE_READ).await;
-        if let Some(opened) = weak.upgrade() {
-            // Transactions find the result in the watch.
-            let _ = note(&opened, asked_at, read);
-        }
-    }
+/// Reads the rule for the open table in the background, without keeping the table open.
+fn start_reading(opened: &ProvenTable) {
+    let (weak, table) = (opened.downgrade(), opened.table().clone());
+    opened
+        .watch()
+        .start_reading(opened.table().runtime(), || async move {
+            let asked_at = Instant::now();
+            let read = read_descriptor(&table, asked_at + RULE_READ).await;
+            if let Some(opened) = weak.upgrade() {
+                // Transactions find the result in the watch.
+                let _ = note(&opened, asked_at, read);
+            }
+        });
 }
 
 /// Rereads the table's rule; returns an error if it changed. An unresponsive master delays a
@@ -115,6 +111,8 @@ async fn read_descriptor(table: &Table, deadline: Instant) -> Result<TableDescri
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hbase_client::{FamilyDescriptor, Put};
     use hbase_fake::FakeHBase;
     use tokio::time::sleep;

@@ -16,6 +16,7 @@ use std::{
 use bytes::Bytes;
 use futures::{FutureExt, future::Shared};
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
     task::AbortHandle,
     time::{Instant, timeout_at},
@@ -111,19 +112,21 @@ impl RuleWatch {
         }
     }
 
-    /// Starts a background read of the rule, unless one is running. One that takes far longer than
-    /// [`RULE_READ`] is in a runtime that nothing drives any more.
-    pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(&self, read: impl FnOnce() -> F) {
+    /// Starts a background read of the rule in a runtime, unless one is running.
+    pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        runtime: &Handle,
+        read: impl FnOnce() -> F,
+    ) {
         let mut state = self.state();
         // The task itself is finished a moment after those that wait for it wake.
         let is_running = |reading: &Reading| reading.ended.clone().now_or_never().is_none();
-        let is_in_time = state.tried_at.elapsed() < RULE_READ * 2;
-        if is_in_time && state.reading.as_ref().is_some_and(is_running) {
+        if state.reading.as_ref().is_some_and(is_running) {
             return;
         }
         let (running, ended) = oneshot::channel();
         let read = read();
-        let task = tokio::spawn(async move {
+        let task = runtime.spawn(async move {
             read.await;
             drop(running);
         });
@@ -233,7 +236,7 @@ mod tests {
     async fn transactions_wait_for_a_silent_master_only_once() {
         let watch = RuleWatch::new(INTERVAL);
         advance(INTERVAL).await;
-        watch.start_reading(pending);
+        watch.start_reading(&Handle::current(), pending);
         let began = Instant::now();
         watch.reading_ended(began + SOON).await;
         assert_eq!(began.elapsed(), OLD_RULE_WAIT);
@@ -248,7 +251,7 @@ mod tests {
     async fn short_deadline_does_not_declare_the_master_silent() {
         let watch = RuleWatch::new(INTERVAL);
         advance(INTERVAL).await;
-        watch.start_reading(pending);
+        watch.start_reading(&Handle::current(), pending);
         let began = Instant::now();
         watch.reading_ended(began + Duration::from_millis(20)).await;
         assert_eq!(began.elapsed(), Duration::from_millis(20));
@@ -258,11 +261,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_reading_runs_at_a_time_and_ends_with_the_watch() {
         let (watch, (alive, mut ended)) = (RuleWatch::new(INTERVAL), oneshot::channel::<()>());
-        watch.start_reading(|| async {
+        watch.start_reading(&Handle::current(), || async {
             let _alive = alive;
             pending::<()>().await;
         });
-        watch.start_reading(|| -> std::future::Ready<()> { panic!("a second one") });
+        watch.start_reading(&Handle::current(), || -> std::future::Ready<()> {
+            panic!("a second one")
+        });
         tokio::task::yield_now().await;
         assert!(
             ended
@@ -274,20 +279,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reading_that_does_not_end_in_its_time_is_replaced() {
-        let watch = RuleWatch::new(INTERVAL);
-        watch.start_reading(pending);
-        advance(RULE_READ * 2).await;
-        watch.start_reading(|| ready(()));
-        let began = Instant::now();
-        watch.reading_ended(began + SOON).await;
-        assert_eq!(began.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn reading_that_ended_is_not_waited_for() {
         let watch = RuleWatch::new(INTERVAL);
-        watch.start_reading(|| ready(()));
+        watch.start_reading(&Handle::current(), || ready(()));
         let began = Instant::now();
         watch.reading_ended(began + SOON).await;
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -135,13 +135,11 @@ async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
             latches.latch(Level::Dc, &id).unwrap()
         });
         first.init(1, HOUR).await.unwrap();
-        // This runtime opens the connection to the server, and keeps it.
         second.init(1, HOUR).await.unwrap();
         let (waits, has_begun) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let (left, has_left) = oneshot::channel();
         let (end, ended) = mpsc::channel::<()>();
-        // The first waiter polls for all waiters, on its own runtime.
         let begins = thread::spawn(move || {
             let runtime = alone();
             runtime.block_on(async {

@@ -1,9 +1,9 @@
-//! Guards that leave the runtime that acquired them.
+//! Guards that leave the runtime that acquired them, or outlive that of their connection.
 
 use std::{thread, time::Duration};
 
 use hbase_txn::{
-    Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
+    ClientErrorKind, Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
     coordination::Semaphore,
     lock::{LockGuard, LockManager, LockManagerOptions, LockRequest, LockTableOptions, PartitionLocks},
 };
@@ -29,6 +29,7 @@ fn with_locks(name: TableName) -> TableDescriptor {
 /// Far longer than any test takes, so that an expired lease is not mistaken for a release.
 const LEASE: Duration = Duration::from_secs(80);
 const SOON: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(3);
 
 async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
     LockManagerOptions::new("runtimes")
@@ -56,15 +57,22 @@ fn drop_on_a_thread(guard: impl Send + 'static) {
 }
 
 /// Acquires a lock in a runtime that is gone when the guard is returned.
-fn acquired_elsewhere(table: TableName, id: &'static str) -> LockGuard {
-    let acquired = thread::spawn(move || {
+async fn acquired_elsewhere(request: LockRequest) -> LockGuard {
+    let acquire = move || runtime().block_on(request.acquire()).unwrap();
+    tokio::task::spawn_blocking(acquire).await.unwrap()
+}
+
+/// Connects, and acquires a lock, in a runtime that is gone when the guard is returned.
+async fn connected_elsewhere(table: TableName, id: &'static str) -> LockGuard {
+    let acquire = move || {
         runtime().block_on(async {
             let connection = connect().await;
             let locks = LockManagerOptions::new("runtimes").open(&connection, table);
-            request(&locks.await.unwrap(), id).acquire().await.unwrap()
+            let request = request(&locks.await.unwrap(), id).ttl(SHORT);
+            request.auto_renew().acquire().await.unwrap()
         })
-    });
-    acquired.join().unwrap()
+    };
+    tokio::task::spawn_blocking(acquire).await.unwrap()
 }
 
 #[tokio::test]
@@ -113,25 +121,38 @@ async fn pending_lock_dropped_outside_a_runtime_is_released() {
 }
 
 #[tokio::test]
-async fn guard_outlives_its_runtime_and_is_released_by_another() {
+async fn guard_outlives_the_runtime_that_acquired_it() {
     let table = LOCKS.get().await;
-    let others = manager(&connect().await, &table).await;
-    let name = table.name.clone();
-    let guard = acquired_elsewhere(name.clone(), "released");
+    let (connection, other) = (connect().await, connect().await);
+    let (locks, others) = (manager(&connection, &table).await, manager(&other, &table).await);
+    let guard = acquired_elsewhere(request(&locks, "released").ttl(SHORT).auto_renew()).await;
+    tokio::time::sleep(SHORT).await;
+    assert!(guard.is_held());
     assert!(within(SOON, guard.release()).await.unwrap().is_released());
     is_released(&others, "released").await;
-    drop(acquired_elsewhere(name, "dropped"));
+    drop(acquired_elsewhere(request(&locks, "dropped")).await);
     is_released(&others, "dropped").await;
 }
 
-/// The lease of the guard is over, and nothing drives the runtime that would have noticed it.
+#[tokio::test]
+async fn guard_ends_with_its_lease_without_the_runtime_of_its_connection() {
+    let table = LOCKS.get().await;
+    let others = manager(&connect().await, &table).await;
+    let guard = connected_elsewhere(table.name.clone(), "left").await;
+    let error = within(SOON, guard.renew()).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+    assert!(!error.is_outcome_unknown(), "{error}");
+    within(SOON, guard.lost()).await;
+    drop(guard);
+    is_released(&others, "left").await;
+}
+
+/// The lease of the guard is over, and nothing drives the runtime that acquired it.
 #[tokio::test]
 async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
     let table = LOCKS.get().await;
     let connection = connect().await;
     let locks = manager(&connection, &table).await;
-    // Its sockets belong to this runtime.
-    is_released(&locks, "stopped").await;
     let short = request(&locks, "stopped").ttl(Duration::from_secs(2));
     let acquired = tokio::task::spawn_blocking(|| {
         let stopped = runtime();

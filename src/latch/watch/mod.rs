@@ -7,13 +7,13 @@ mod polling;
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{
-    runtime::{self, Handle},
     sync::{Notify, watch},
     task::AbortHandle,
     time::{Instant, sleep, timeout_at},
@@ -30,11 +30,6 @@ use crate::error::{ClientErrorKind, Error, Result};
 const PAUSE: Duration = Duration::from_millis(60);
 /// A latch that has not been polled for this long is not reported as open.
 const FRESH: Duration = Duration::from_secs(1);
-/// How often the polling task records that it runs, and after how long without such a record
-/// another task replaces it.
-const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
-/// How often a waiter on the runtime of the polling task looks whether the task is still there.
-const MOVED: Duration = Duration::from_secs(10);
 
 /// The outcome of waiting for a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,14 +71,30 @@ struct Waiters {
     task: Option<PollTask>,
 }
 
-/// The polling task. It runs on the runtime of a present or past waiter, and stalls if that runtime
-/// is not driven.
+/// The polling task, in the runtime of the connection.
 struct PollTask {
     number: u64,
-    task: AbortHandle,
-    runtime: runtime::Id,
-    /// When it last recorded that it runs.
-    beat: Instant,
+    /// `None` until it has begun.
+    task: Option<AbortHandle>,
+}
+
+/// The end of the polling task of this number.
+struct PollEnd<S> {
+    shared: Arc<Shared<S>>,
+    task: u64,
+}
+
+impl<S> Drop for PollEnd<S> {
+    /// If no other task has replaced it, its runtime has ended, or it has panicked: each waiter reads its
+    /// latch itself for the error.
+    fn drop(&mut self) {
+        let mut waiting = self.shared.waiting();
+        if let Some(ended) = waiting.task.take_if(|task| task.number == self.task) {
+            let latches = mem::take(&mut waiting.latches);
+            drop(waiting);
+            drop((ended, latches));
+        }
+    }
 }
 
 /// An awaited latch.
@@ -198,22 +209,12 @@ impl<S: Source> LatchWaiter<S> {
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let latch = self.latch;
         let has_ended = |progress: &Progress| progress.ended.is_some() || progress.is_of_another(latch);
-        loop {
-            // A waiter on the runtime of the polling task only runs if that task can run too. But the task
-            // may move to another runtime meanwhile.
-            let check = match self.shared.is_polled_here() {
-                true => MOVED,
-                false => BEATS.1,
-            };
-            let check = until.min(Instant::now() + check);
-            let waited = timeout_at(check, self.progress.wait_for(has_ended)).await;
-            match waited.map(|seen| seen.map(|progress| progress.clone())) {
-                Ok(Ok(progress)) => return Ok(self.outcome(&progress)),
-                // The latch was removed from the polls.
-                Ok(Err(_)) => return Ok(None),
-                Err(_) if Instant::now() >= until => return self.timed_out(),
-                Err(_) => self.shared.replace_stalled_poll(),
-            }
+        let waited = timeout_at(until, self.progress.wait_for(has_ended)).await;
+        match waited.map(|seen| seen.map(|progress| progress.clone())) {
+            Ok(Ok(progress)) => Ok(self.outcome(&progress)),
+            // The latch was removed from the polls.
+            Ok(Err(_)) => Ok(None),
+            Err(_) => self.timed_out(),
         }
     }
 
@@ -256,11 +257,13 @@ impl<S: Source> Drop for LatchWaiter<S> {
     }
 }
 
-impl<S: Source> Shared<S> {
+impl<S> Shared<S> {
     fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
+impl<S: Source> Shared<S> {
     fn join(self: &Arc<Self>, cells: &Cells, latch: Option<u64>) -> LatchWaiter<S> {
         let mut waiting = self.waiting();
         let awaited = waiting
@@ -275,68 +278,41 @@ impl<S: Source> Shared<S> {
         awaited.waiters += 1;
         let progress = awaited.progress.subscribe();
         let before = waiting.polls;
-        self.ensure_polling(&mut waiting);
-        drop(waiting);
-        self.now.notify_one();
-        LatchWaiter {
+        let waiter = LatchWaiter {
             shared: Arc::clone(self),
             cells: cells.clone(),
             latch,
             progress,
             before,
+        };
+        let begins = waiting.task.is_none();
+        if begins {
+            waiting.tasks += 1;
+            waiting.task = Some(PollTask {
+                number: waiting.tasks,
+                task: None,
+            });
         }
-    }
-
-    /// Returns whether the polling task runs on the caller's runtime.
-    fn is_polled_here(&self) -> bool {
-        let waiting = self.waiting();
-        let here = Handle::current().id();
-        waiting
-            .task
-            .as_ref()
-            .is_some_and(|poll_task| poll_task.runtime == here)
-    }
-
-    /// Starts another polling task, on this runtime, if the current one has stalled.
-    fn replace_stalled_poll(self: &Arc<Self>) {
-        self.ensure_polling(&mut self.waiting());
-    }
-
-    /// Ensures that a task polls.
-    fn ensure_polling(self: &Arc<Self>, waiting: &mut Waiters) {
-        if let Some(poll_task) = &waiting.task {
-            if !poll_task.task.is_finished() && poll_task.beat.elapsed() < BEATS.1 {
-                return;
-            }
-            poll_task.task.abort();
-            // The aborted task does not notify any waiter.
-            for awaited in waiting.latches.values_mut() {
-                awaited.pending = None;
-            }
+        let number = waiting.tasks;
+        drop(waiting);
+        if begins {
+            self.begin_polling(number);
         }
-        waiting.tasks += 1;
-        let task = tokio::spawn(polling::poll_until_replaced(Arc::clone(self), waiting.tasks));
-        waiting.task = Some(PollTask {
-            number: waiting.tasks,
-            task: task.abort_handle(),
-            runtime: Handle::current().id(),
-            beat: Instant::now(),
-        });
+        self.now.notify_one();
+        waiter
     }
 
-    /// Records that the task of this number runs. Returns whether it is still the polling task.
-    fn beat(&self, number: u64) -> bool {
+    /// Begins the polling task of this number. It ends at once if the runtime of the connection has ended.
+    fn begin_polling(self: &Arc<Self>, number: u64) {
+        let end = PollEnd {
+            shared: Arc::clone(self),
+            task: number,
+        };
+        let task = self.source.runtime().spawn(polling::poll_until_replaced(end));
         let mut waiting = self.waiting();
-        let poll_task = waiting
-            .task
-            .as_mut()
-            .filter(|poll_task| poll_task.number == number);
-        match poll_task {
-            Some(poll_task) => {
-                poll_task.beat = Instant::now();
-                true
-            }
-            None => false,
+        match waiting.task.as_mut().filter(|task| task.number == number) {
+            Some(current) => current.task = Some(task.abort_handle()),
+            None => task.abort(),
         }
     }
 
@@ -351,9 +327,9 @@ impl<S: Source> Shared<S> {
             }
         }
         if waiting.latches.is_empty()
-            && let Some(poll_task) = waiting.task.take()
+            && let Some(PollTask { task: Some(task), .. }) = waiting.task.take()
         {
-            poll_task.task.abort();
+            task.abort();
         }
     }
 

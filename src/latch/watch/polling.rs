@@ -12,9 +12,12 @@ use hbase_client::{
     Table,
     low_level::{GetAnswer, TableCalls},
 };
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
 
-use super::{BEATS, Shared};
+use super::{PollEnd, Shared};
 use crate::{
     error::{Error, Result},
     latch::{
@@ -46,6 +49,9 @@ pub(crate) enum Extent {
 
 /// The source of reads of latches: a table, or a gateway.
 pub(crate) trait Source: Clone + Send + Sync + 'static {
+    /// Returns the runtime of the connection.
+    fn runtime(&self) -> &Handle;
+
     /// Returns the deadline of a call that begins now.
     fn deadline(&self) -> Instant;
 
@@ -65,6 +71,10 @@ pub(crate) enum PollResult {
 }
 
 impl Source for Table {
+    fn runtime(&self) -> &Handle {
+        TableCalls::runtime(self)
+    }
+
     fn deadline(&self) -> Instant {
         TableCalls::deadline(self)
     }
@@ -98,15 +108,15 @@ impl Source for Table {
 
 type PollStream<'a> = SelectAll<BoxStream<'a, (Arc<PollBatch>, PollResult)>>;
 
-/// Polls as the task of this number, until another task replaces it or no task waits.
-pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task: u64) {
+/// Polls until another task replaces this one or no task waits.
+pub(super) async fn poll_until_replaced<S: Source>(end: PollEnd<S>) {
+    let PollEnd { shared, task } = &end;
     let source = shared.source.clone();
     let mut polls = PollStream::new();
     let (mut pause, mut changed) = (PAUSES.0, true);
     // Whether a poll in flight may have read before a change of this process.
     let mut outdated = false;
-    let mut beats = interval(BEATS.0);
-    while let Some(poll) = shared.begin_poll(task) {
+    while let Some(poll) = shared.begin_poll(*task) {
         let least = EACH.saturating_mul(u32::try_from(poll.cells.len()).unwrap_or(u32::MAX));
         pause = match std::mem::take(&mut changed) {
             true => PAUSES.0,
@@ -120,13 +130,7 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
         let mut has_paused = false;
         loop {
             tokio::select! {
-                // Beats first: a task that only handles answers must not look as if it had stopped.
                 biased;
-                _ = beats.tick() => {
-                    if !shared.beat(task) {
-                        return;
-                    }
-                }
                 Some((poll, answer)) = polls.next() => {
                     let (news, unclear) = shared.record(&poll, answer);
                     changed |= news;

@@ -10,6 +10,7 @@ use hbase_client::{
 };
 use prost::Message;
 use rstest::rstest;
+use tokio::runtime::Builder;
 
 use super::*;
 use crate::txn::endpoint_request::encode_mutations;
@@ -42,6 +43,7 @@ struct Server(Arc<Inner>);
 type Script = dyn Fn(usize, &[String]) -> Act + Send + Sync;
 
 struct Inner {
+    runtime: Handle,
     act: Box<Script>,
     takes: Duration,
     calls: Mutex<Vec<Vec<String>>>,
@@ -53,7 +55,17 @@ struct Inner {
 impl Server {
     /// `act` chooses the reaction by the number of the call and its rows.
     fn new(takes: Duration, act: impl Fn(usize, &[String]) -> Act + Send + Sync + 'static) -> Self {
+        Self::of(Handle::current(), takes, act)
+    }
+
+    /// Shared calls to it are in this runtime.
+    fn of(
+        runtime: Handle,
+        takes: Duration,
+        act: impl Fn(usize, &[String]) -> Act + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(Inner {
+            runtime,
             act: Box::new(act),
             takes,
             calls: Mutex::default(),
@@ -95,6 +107,10 @@ impl Drop for InFlight<'_> {
 }
 
 impl SendRequest for Server {
+    fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+
     async fn send(&self, request: &EndpointRequest, _: Instant) -> Result<bool> {
         let message = pb::MutateRowsRequest::decode(request.message()).unwrap();
         let rows: Vec<_> = message
@@ -250,32 +266,50 @@ async fn only_compatible_transactions_share_a_call(#[case] asked: Vec<Asked>, #[
     assert_eq!(later_calls(&server), calls);
 }
 
-#[tokio::test]
-async fn transactions_wait_for_no_runtime_but_their_own() {
-    let (server, group) = (Server::new(CALL, |_, _| Act::Commit), group());
-    let (begun, begins) = oneshot::channel();
-    let elsewhere = std::thread::spawn({
-        let (server, group) = (server.clone(), Arc::clone(&group));
-        move || {
-            let mut runtime = runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().build().unwrap();
-            runtime.block_on(async {
-                let mut call = Box::pin(commit(&group, &server, ask("a")));
-                assert!(poll!(&mut call).is_pending());
-                begun.send(()).unwrap();
-                call.await.unwrap();
-            });
-            // It lives on, but nothing drives it.
-            runtime
+/// Commits two transactions alone, and two that share a call in the runtime of the connection, from another
+/// runtime.
+fn commit_in_two_runtimes(connection: &Handle) -> (Server, Vec<Result<bool>>) {
+    let mut other = Builder::new_current_thread();
+    let other = other.enable_time().start_paused(true).build().unwrap();
+    other.block_on(async {
+        let server = Server::of(connection.clone(), CALL, |_, _| Act::Commit);
+        let (group, ends_soon) = (group(), |rows| Asked {
+            patience: SECOND,
+            ..ask(rows)
+        });
+        let sent = ["a", "b", "c", "d"].map(|rows| commit(&group, &server, ends_soon(rows)));
+        let sent = join_all(sent).await;
+        assert_eq!(names(&sent[..2]), "applied applied");
+        for failed in sent[2..].iter().map(|failed| failed.as_ref().unwrap_err()) {
+            assert!(!failed.is_outcome_unknown(), "{failed}");
+            assert!(
+                failed.to_string().contains("the runtime of the connection"),
+                "{failed}"
+            );
         }
-    });
-    begins.await.unwrap();
-    let rows = ["b", "c", "d"];
-    let sent = join_all(rows.map(|rows| commit(&group, &server, ask(rows))));
-    let sent = tokio::time::timeout(20 * SECOND, sent).await.unwrap();
-    assert_eq!(names(&sent), "applied applied applied");
-    server.assert_disjoint();
-    elsewhere.join().unwrap().shutdown_background();
+        (server, sent)
+    })
+}
+
+#[test]
+fn shared_call_in_a_runtime_that_has_ended_is_not_sent() {
+    let connection = Builder::new_current_thread().build().unwrap();
+    let handle = connection.handle().clone();
+    drop(connection);
+    let (_, sent) = commit_in_two_runtimes(&handle);
+    assert_eq!(sent[2].as_ref().unwrap_err().kind(), ClientErrorKind::Closed);
+}
+
+#[test]
+fn shared_call_that_begins_after_the_deadline_is_not_sent() {
+    let connection = Builder::new_current_thread().enable_time().build().unwrap();
+    let (server, sent) = commit_in_two_runtimes(connection.handle());
+    assert_eq!(
+        sent[2].as_ref().unwrap_err().kind(),
+        ClientErrorKind::DeadlineExceeded
+    );
+    connection.block_on(yield_now());
+    assert_eq!(server.calls(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -330,7 +330,7 @@ async fn guard_dropped_outside_a_runtime_is_released() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
-/// The lease of the guard is over, and nothing drives the runtime that would have noticed it.
+/// The lease of the guard is over, and nothing drives the runtime that acquired it.
 #[tokio::test]
 async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
     let _gateway = GATEWAY.read().await;

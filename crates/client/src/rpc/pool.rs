@@ -154,8 +154,8 @@ impl RpcClient {
         &self.runtime
     }
 
-    /// Returns the failure of a call from another runtime as that of the client's runtime, if it seems
-    /// that nothing drives it.
+    /// Returns this failure, or [`CallError::NotDriven`] for a timeout in another runtime while tasks wait
+    /// in that of the client.
     pub(crate) fn unless_not_driven(&self, failure: CallError) -> CallError {
         let (waited, sent) = match failure {
             CallError::Timeout { waited, sent } => (waited, sent),

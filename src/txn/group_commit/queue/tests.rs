@@ -2,11 +2,7 @@ use std::{mem::take, time::Duration};
 
 use hbase_client::{Durability, PartitionRule, low_level::CallerSpan};
 use proptest::prelude::*;
-use tokio::{
-    runtime::{Builder, Handle},
-    sync::oneshot,
-    time::Instant,
-};
+use tokio::{runtime::Builder, sync::oneshot, time::Instant};
 
 use super::*;
 use crate::txn::{
@@ -32,7 +28,7 @@ fn waiting(rows: &[u8], version: Option<u8>) -> Box<Waiting> {
             caller: CallerSpan::current(),
         },
         alone: false,
-        runtime: Handle::current(),
+        claimed: std::sync::Arc::default(),
         answer: oneshot::channel().0,
     })
 }
