@@ -19,6 +19,7 @@ fn three_rows(table: &str) {
 }
 
 #[test]
+#[ignore = "needs changes of namespaces"]
 fn namespace_is_created_listed_and_deleted() {
     let name = unique_name("namespace");
     let created = run(&[
@@ -41,6 +42,7 @@ fn namespace_is_created_listed_and_deleted() {
 }
 
 #[test]
+#[ignore = "needs snapshots"]
 fn snapshot_is_taken_restored_cloned_and_deleted() {
     let table = TestTable::new("snapshot");
     let name = unique_name("snapshot");
@@ -97,6 +99,7 @@ fn snapshot_is_taken_restored_cloned_and_deleted() {
 }
 
 #[test]
+#[ignore = "needs flushes and compactions of one family"]
 fn regions_are_split_merged_and_not_moved_to_nowhere() {
     let table = TestTable::new("regions");
     three_rows(&table.0);
@@ -140,8 +143,9 @@ fn regions_are_split_merged_and_not_moved_to_nowhere() {
 }
 
 #[test]
+#[ignore = "needs the balancer and the normalizer"]
 fn switches_of_the_master_are_shown() {
-    // Of `throttle`, a cluster without quotas has none (`command::quotas`).
+    // Of `throttle`, a cluster without quotas has none (`command::administered::quotas`).
     for switch in ["balancer", "normalizer", "snapshot-cleanup"] {
         let shown = run(&[&format!("{switch}-switch"), "--output", "json"])
             .objects()
@@ -152,6 +156,7 @@ fn switches_of_the_master_are_shown() {
 }
 
 #[test]
+#[ignore = "needs replication peers"]
 fn replication_peer_is_added_switched_and_removed() {
     let id = unique_name("peer");
     let found = || {
@@ -215,6 +220,7 @@ fn replication_peer_is_added_switched_and_removed() {
 }
 
 #[test]
+#[ignore = "needs decommissions of region servers"]
 fn region_servers_are_listed() {
     let listed = run(&["region-server", "list", "--output", "json"]).objects();
     assert!(!listed.is_empty() && listed.iter().all(|server| server["decommissioned"] == false));

@@ -154,6 +154,7 @@ fn the_version_is_told() {
 }
 
 #[test]
+#[ignore = "needs ZooKeeper"]
 fn options_beat_the_environment_and_the_file_in_any_position() {
     let table = TestTable::new("options");
     run(&["put", &table.0, "r", "f:q=1", "--timestamp", "7"]).done();
@@ -203,6 +204,7 @@ fn options_beat_the_environment_and_the_file_in_any_position() {
 }
 
 #[test]
+#[ignore = "needs ZooKeeper"]
 fn conf_dir_of_the_environment_leads_to_the_cluster() {
     let table = TestTable::new("conf_dir");
     run(&["put", &table.0, "r", "f:q=1"]).done();

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{
+    client_side::import::{Held, forwarder, until},
     harness::{TestTable, answer, command, run, run_with_input},
-    import::{Held, forwarder, until},
 };
 
 const ROWS: usize = 3_000;

@@ -55,6 +55,7 @@ fn harmless_with(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "needs settings of namespaces"]
 fn settings_of_others_control_no_terminal() {
     let name = unique_name("hostile");
     let namespace = NamespaceDescriptor::new(&name).with_configuration("note", HOSTILE);

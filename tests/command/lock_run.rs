@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::{
+    client_side::locks::{arguments, lock, lock_table, show, told, until},
     harness::{Answer, TestTable, answer, command, run_with_input, until_caught, uri, with_default_signals},
-    locks::{arguments, lock, lock_table, show, told, until},
     support::{forwarder::Forwarder, standalone},
 };
 

@@ -7,8 +7,8 @@ use rustix::process::Pid;
 use serde_json::json;
 
 use crate::{
+    client_side::import::{Input, import_until_held, keys, lines, row},
     harness::{TestTable, answer, run, run_with_input, uri, with_admin},
-    import::{Input, import_until_held, keys, lines, row},
 };
 
 /// Writes a row by the library.

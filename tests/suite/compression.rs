@@ -71,6 +71,7 @@ async fn write_and_read(table: &Table, class: &str) -> Vec<Row> {
 }
 
 #[tokio::test]
+#[ignore = "needs servers that compress cell blocks"]
 async fn rows_of_all_sizes_are_equal_with_and_without_compression() {
     let shared = TestTable::create("compression", plain, &[]).await;
     let uncompressed = connect(standalone().config()).await;

@@ -185,6 +185,7 @@ async fn a_delete_in_the_future_hides_puts_until_a_major_compaction() {
 
 #[rstest]
 #[tokio::test]
+#[ignore = "needs families that keep deleted cells"]
 async fn deleted_cells_that_a_family_keeps_are_read_before_the_delete(
     #[values(Memstore, StoreFiles, MajorCompacted)] storage: Storage,
 ) {

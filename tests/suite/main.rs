@@ -1,74 +1,45 @@
-//! The library against a real HBase, by topic. `HBASE_TXN_TEST_STANDALONE` names a local cluster;
-//! `make test` boots one. A peer of this suite (`peer`) tests what a real server cannot be made to
-//! do.
+//! The library against a cluster, by topic. `HBASE_TXN_TEST_STANDALONE` names a local cluster, or is
+//! `fake`; `make test` boots one. What the client decides alone is in `client_side`, which `make test`
+//! runs on the fake cluster only. A test that the fake cluster cannot serve is ignored there, with
+//! what it needs as the reason: `cargo test --test suite -- --include-ignored` on a real one.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod admission;
 mod after_write;
 mod atomicity;
 mod bad_input;
-mod barriers;
-mod batches;
 mod bulk;
 mod changes;
 mod check_and_mutate;
 mod check_many;
 mod client;
+mod client_side;
 mod compression;
 mod concurrency;
 mod conditions;
-mod configuration_java;
 mod connections;
 mod counters;
 mod deletes;
-mod dropped;
-mod dropped_latches;
-mod dropped_locks;
 mod durability;
-mod elections;
 mod endpoint_ranges;
-mod evictions;
 mod expiry;
 mod families;
 mod filtered_scans;
 mod filters;
-mod filters_java;
-mod forgotten_results;
 mod get_many;
 mod idle_runtimes;
-mod java_layout;
+mod java;
 mod large_scans;
-mod latch_expiry;
-mod latch_java;
-mod latch_names;
-mod latch_promises;
-mod latch_waiting;
 mod latches;
 mod latches_in_partitions;
-mod lock_abandoned;
-mod lock_callers;
-mod lock_calls;
 mod lock_clocks;
-mod lock_fairness;
-mod lock_java;
-mod lock_late_attempts;
 mod lock_layout;
-mod lock_leases;
-mod lock_promises;
-mod lock_resume;
-mod lock_resurrection;
-mod lock_runtimes;
-mod lock_sets;
-mod lock_watch;
 mod locks;
-mod locks_in_partitions;
 mod maintenance;
 mod namespaces;
-mod peer;
 mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]

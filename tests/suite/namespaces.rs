@@ -11,6 +11,7 @@ use crate::support::{
 };
 
 #[tokio::test]
+#[ignore = "needs changes of namespaces"]
 async fn namespace_is_created_listed_changed_and_deleted() {
     let admin = Admin::new(&connect().await);
     let name = format!("suite_{:x}", fastrand::u64(..));
@@ -50,6 +51,7 @@ async fn namespace_is_created_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
+#[ignore = "needs changes of namespaces"]
 async fn missing_namespaces_are_named() {
     let admin = Admin::new(&connect().await);
     for error in [
@@ -65,6 +67,7 @@ async fn missing_namespaces_are_named() {
 }
 
 #[tokio::test]
+#[ignore = "needs a master that truncates tables"]
 async fn truncated_table_is_empty_and_keeps_its_regions_on_request() {
     let connection = connect().await;
     let owned = TestTable::create("truncated", plain, &["m"]).await;
@@ -87,6 +90,7 @@ async fn truncated_table_is_empty_and_keeps_its_regions_on_request() {
 }
 
 #[tokio::test]
+#[ignore = "needs the balancer and the normalizer"]
 async fn switches_say_how_they_were() {
     let admin = Admin::new(&connect().await);
     let before = admin.is_balancer_enabled().await.unwrap();

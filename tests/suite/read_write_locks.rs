@@ -16,7 +16,7 @@ use hbase_txn::{
 use tokio::task::JoinSet;
 
 use crate::{
-    dropped::{at_every_wait, polled},
+    client_side::dropped::{at_every_wait, polled},
     support::{
         connect, eventually,
         lock_rows::lock_manager,

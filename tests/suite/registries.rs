@@ -61,9 +61,12 @@ async fn zookeeper_master_and_region_server_each_find_the_cluster() {
 
 /// The first hosts of the list are dead. The last one is the cluster.
 #[rstest]
+#[ignore = "needs ZooKeeper"]
+#[case::zookeeper("zookeeper")]
+#[case::master("master")]
 #[tokio::test]
 async fn dead_hosts_before_the_right_one_cost_time_but_not_the_answer(
-    #[values("zookeeper", "master")] role: &str,
+    #[case] role: &str,
     #[values(false, true)] silent: bool,
 ) {
     let cluster = standalone();
@@ -106,8 +109,11 @@ async fn on_ipv6(port: u16) -> u16 {
 }
 
 #[rstest]
+#[ignore = "needs ZooKeeper"]
+#[case::zookeeper("zookeeper")]
+#[case::master("master")]
 #[tokio::test]
-async fn registry_is_found_by_ipv6(#[values("zookeeper", "master")] role: &str) {
+async fn registry_is_found_by_ipv6(#[case] role: &str) {
     let port = on_ipv6(port(&standalone(), role)).await;
     let (uri, site) = match role {
         "zookeeper" => (

@@ -18,7 +18,7 @@ use hbase_txn::{
 use tokio::task::JoinSet;
 
 use crate::{
-    dropped::{at_every_wait, polled},
+    client_side::dropped::{at_every_wait, polled},
     proxy::{Action, Proxy},
     support::{
         connect, connect_by, eventually, forwarded,

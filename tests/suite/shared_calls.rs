@@ -154,6 +154,7 @@ async fn operations_share_no_calls_if_coalescing_is_off() {
 /// In an atomic action, which shared calls are, a server drops a mutation with an invalid expression
 /// and reports success.
 #[tokio::test]
+#[ignore = "needs visibility expressions"]
 async fn mutations_with_a_visibility_expression_share_no_call() {
     let (proxy, connection) = counted(true).await;
     let table = TestTable::create("shared-calls", plain, &[]).await;

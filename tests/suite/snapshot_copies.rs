@@ -49,6 +49,7 @@ async fn named(connection: &Connection, table: &TableName, name: &TableName) -> 
 }
 
 #[tokio::test]
+#[ignore = "needs snapshots"]
 async fn a_copy_has_rows_regions_and_settings_and_outlives_the_original() {
     let connection = connect().await;
     let admin = Admin::new(&connection);
@@ -90,6 +91,7 @@ async fn a_copy_has_rows_regions_and_settings_and_outlives_the_original() {
 }
 
 #[tokio::test]
+#[ignore = "needs snapshots"]
 async fn a_copy_and_its_original_and_copies_of_it_change_apart() {
     let connection = connect().await;
     let admin = Admin::new(&connection);
@@ -138,6 +140,7 @@ async fn a_copy_and_its_original_and_copies_of_it_change_apart() {
 }
 
 #[tokio::test]
+#[ignore = "needs snapshots"]
 async fn a_restored_table_is_as_it_was_after_truncation_splits_and_changes() {
     let connection = connect().await;
     let admin = Admin::new(&connection);
@@ -188,6 +191,7 @@ async fn a_restored_table_is_as_it_was_after_truncation_splits_and_changes() {
 }
 
 #[tokio::test]
+#[ignore = "needs snapshots"]
 async fn disabled_and_empty_tables_have_snapshots() {
     let connection = connect().await;
     let admin = Admin::new(&connection);

@@ -2,10 +2,4 @@
 //! possible, and always within the deadline.
 
 mod addresses;
-mod coordination;
-mod latches;
-mod locks;
-mod mutations;
-mod partitions;
-mod stale_map;
 mod tables;

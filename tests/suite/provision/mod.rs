@@ -1,8 +1,6 @@
 //! Tables planned from files and applied, on a real HBase.
 
 mod applying;
-mod concurrent;
-mod faults;
 mod planning;
 
 use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Change, Plan, TableFile};
@@ -22,7 +20,7 @@ pub(crate) fn by_three(table: &TableName, lines: &str) -> TableFile {
     file(table, &format!("{rule}\n{lines}"))
 }
 
-async fn plan(connection: &Connection, file: &TableFile) -> Plan {
+pub(crate) async fn plan(connection: &Connection, file: &TableFile) -> Plan {
     Plan::read(connection, file).await.unwrap()
 }
 
@@ -32,12 +30,12 @@ fn allowing_losses(plan: Plan) -> Plan {
     losses.into_iter().fold(plan, Plan::allow_data_loss)
 }
 
-async fn apply(connection: &Connection, file: &TableFile) -> Applied {
+pub(crate) async fn apply(connection: &Connection, file: &TableFile) -> Applied {
     plan(connection, file).await.apply(connection, &()).await.unwrap()
 }
 
 /// Asserts that the table is as the file says, and that applying it again changes nothing.
-async fn is_settled(connection: &Connection, file: &TableFile) {
+pub(crate) async fn is_settled(connection: &Connection, file: &TableFile) {
     let plan = plan(connection, file).await;
     assert_eq!(plan.changes(), []);
     assert_eq!(plan.refusals(), []);
@@ -77,6 +75,6 @@ impl ApplyWatcher for Steps {
 }
 
 /// A table name whose table is deleted on drop, no matter how it is created.
-fn unmade(what: &str) -> TestTable {
+pub(crate) fn unmade(what: &str) -> TestTable {
     TestTable::unmade(what)
 }

@@ -28,6 +28,7 @@ const LEASE: Duration = Duration::from_secs(20);
 const REPLY: &[u8] = b"\x80\x01\x00\x02\x00\x00\x00\x13getThriftServerType\x00\x00\x00\x01";
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn server_that_is_no_gateway_is_named_at_once() {
     let _gateway = GATEWAY.read().await;
     let timeout = Duration::from_secs(2);
@@ -184,6 +185,7 @@ async fn server_that_is_no_gateway_is_named_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn a_late_answer_is_never_taken_for_that_to_another_call() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -258,6 +260,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn killed_gateway_is_reported_and_used_again_when_it_returns() {
     let _alone = GATEWAY.write().await;
     let connection = connect().await;
@@ -314,6 +317,7 @@ async fn killed_gateway_is_reported_and_used_again_when_it_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn harmless_request_on_a_dying_connection_is_sent_again() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;

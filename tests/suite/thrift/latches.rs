@@ -86,6 +86,7 @@ impl Sides {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn gateway_and_native_latch_operations_are_equal() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -161,6 +162,7 @@ async fn gateway_and_native_latch_operations_are_equal() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -196,6 +198,7 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn one_of_many_concurrent_inits_by_gateway_or_native_wins() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -229,6 +232,7 @@ async fn one_of_many_concurrent_inits_by_gateway_or_native_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn concurrent_gateway_and_native_counts_are_all_counted() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -268,6 +272,7 @@ async fn concurrent_gateway_and_native_counts_are_all_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn gateway_native_and_java_counts_are_exact_or_unknown() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -333,6 +338,7 @@ enum Between {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn java_count_between_two_gateway_calls_counts_or_is_reported() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -391,6 +397,7 @@ async fn java_count_between_two_gateway_calls_counts_or_is_reported() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
     let _gateway = GATEWAY.read().await;
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
@@ -445,6 +452,7 @@ async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn latch_expires_on_time_whatever_a_gateway_counts() {
     const LIFE: Duration = Duration::from_secs(8);
     let _gateway = GATEWAY.read().await;
@@ -503,6 +511,7 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn gateway_waiters_are_notified_of_the_end() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -551,6 +560,7 @@ async fn gateway_waiters_are_notified_of_the_end() {
 }
 
 #[test]
+#[ignore = "needs a Thrift gateway"]
 fn waiting_through_a_gateway_leaves_nothing_behind() {
     Leftovers::of(async |mut leftovers| {
         let _gateway = GATEWAY.read().await;

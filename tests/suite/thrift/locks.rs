@@ -42,6 +42,7 @@ async fn try_natively(locks: &LockManager, id: &str, ttl: Duration) -> Option<Lo
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn a_gateways_client_and_a_native_one_exclude_each_other() {
     let _gateway = GATEWAY.read().await;
     for without_java_clients in [false, true] {
@@ -78,6 +79,7 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn local_waiter_on_a_gateway_is_given_the_holder() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("queue", false).await;
@@ -101,6 +103,7 @@ async fn local_waiter_on_a_gateway_is_given_the_holder() {
 
 /// The renewal reaches the lock row before the lease expires, but the companion row too late.
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
     const LEASE: Duration = Duration::from_secs(8);
     let _gateway = GATEWAY.read().await;
@@ -148,6 +151,7 @@ async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
 
 /// A late copy of the release would end the next hold with the same timestamp.
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn no_hold_has_the_timestamp_of_the_one_before() {
     const AHEAD: Duration = Duration::from_secs(3);
     let _gateway = GATEWAY.read().await;
@@ -172,6 +176,7 @@ async fn no_hold_has_the_timestamp_of_the_one_before() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn a_token_releases_what_the_other_kind_of_client_holds() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("tokens", false).await;
@@ -202,6 +207,7 @@ async fn a_token_releases_what_the_other_kind_of_client_holds() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
@@ -234,6 +240,7 @@ async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
     let _gateway = GATEWAY.read().await;
     for without_java_clients in [false, true] {
@@ -282,6 +289,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn gateway_waiter_gets_a_released_lock() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("waits", false).await;
@@ -301,6 +309,7 @@ async fn gateway_waiter_gets_a_released_lock() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn attempts_that_are_dropped_leave_no_lock() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("dropped", false).await;
@@ -318,6 +327,7 @@ async fn attempts_that_are_dropped_leave_no_lock() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn guard_dropped_outside_a_runtime_is_released() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("thread", false).await;
@@ -332,6 +342,7 @@ async fn guard_dropped_outside_a_runtime_is_released() {
 
 /// The lease of the guard is over, and nothing drives the runtime that acquired it.
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn guard_of_a_runtime_that_is_not_driven_keeps_no_other_task_waiting() {
     let _gateway = GATEWAY.read().await;
     let (_table, _native, visitor) = sides("stopped", false).await;
@@ -443,6 +454,7 @@ async fn spin(owner: Owner, id: &'static str, arena: Arc<Arena>, until: Instant,
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn spinning_owners_of_both_kinds_never_overlap() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
@@ -472,6 +484,7 @@ async fn spinning_owners_of_both_kinds_never_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn owners_whose_answers_are_lost_never_overlap_either() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -508,6 +521,7 @@ async fn owners_whose_answers_are_lost_never_overlap_either() {
 }
 
 #[tokio::test]
+#[ignore = "needs a Thrift gateway"]
 async fn invalid_locks_are_refused() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);

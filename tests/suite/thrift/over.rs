@@ -164,6 +164,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn released_long_lease_does_not_show_under_short_ones() {
     // The note of its release outlives its delete marker.
     const LONG: Duration = Duration::from_secs(100);
@@ -216,6 +217,7 @@ async fn released_long_lease_does_not_show_under_short_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn expired_lock_does_not_come_back() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);

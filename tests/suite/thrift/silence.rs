@@ -44,6 +44,7 @@ async fn behind_forwarder(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn silent_connection_ends_a_call_within_its_bound() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -74,6 +75,7 @@ async fn silent_connection_ends_a_call_within_its_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn silent_connections_are_dropped_together() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -92,6 +94,7 @@ async fn silent_connections_are_dropped_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn renewed_lock_outlives_its_silent_connections() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -109,6 +112,7 @@ async fn renewed_lock_outlives_its_silent_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn renewal_that_arrives_late_changes_nothing() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -146,6 +150,7 @@ async fn renewal_that_arrives_late_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn calls_to_a_dead_region_do_not_hold_up_renewals_and_releases() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -172,6 +177,7 @@ async fn calls_to_a_dead_region_do_not_hold_up_renewals_and_releases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn lock_is_acquired_when_the_gateway_is_back() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -213,6 +219,7 @@ async fn lock_is_acquired_when_the_gateway_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn wait_ends_with_an_error_that_will_not_pass() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -232,6 +239,7 @@ async fn wait_ends_with_an_error_that_will_not_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Thrift gateway"]
 async fn count_comes_to_its_end_when_the_gateway_is_back() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;

@@ -1,0 +1,4 @@
+//! Plans that several clients apply, or that failures interrupt.
+
+mod concurrent;
+mod faults;
