@@ -12,6 +12,9 @@
 //! 100,000), and of generations of `barriers` (60 and 10,000). `CHAOS_OPERATIONS` is the number of
 //! operations of `histories` (1,600 and 200,000).
 //!
+//! The short form in `make test` leaves the modules `simulated` to the simulation, which has the same
+//! faults.
+//!
 //! Code checks the claims of a test: every commit's outcome is recorded, and compared with a later
 //! scan of the whole table (`history`).
 

@@ -65,51 +65,6 @@ async fn generation(rig: &Rig) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_generation_opens_once_with_all_parties_that_spin() {
-    const TEST: &str = "barrier_spinning";
-    let settings = Settings::of(TEST);
-    let rig = Rig::new(TEST, &settings, true).await;
-    let cycles = Settings::cycles(60, 10_000);
-    let terms = Terms {
-        time: Duration::from_secs(3_600),
-        last: Some(cycles as u64),
-        dawdle: false,
-    };
-    let config = rig.cluster.config();
-    let rng = |party| settings.rng(party);
-    let parties = Parties::start(&config, None, &rig.connection, &rig.name, terms, rng).await;
-    assert_eq!(parties.finish(TEST).await, (cycles, 0));
-    assert_eq!(generation(&rig).await, cycles as u64 + 1);
-    leaves_two_cells(&rig).await;
-    rig.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn generations_open_or_break_under_lost_answers_and_pauses() {
-    const TEST: &str = "barrier_faults";
-    let settings = Settings::of(TEST);
-    let rig = Rig::new(TEST, &settings, true).await;
-    let proxy = Proxy::new();
-    let config = rig.behind_config();
-    let rng = |party| settings.rng(party);
-    let parties = Parties::start(&config, Some(&proxy), &rig.connection, &rig.name, DAWDLING, rng).await;
-    parties.goes_on(EACH).await;
-    let mut rng = settings.rng(99);
-    proxy.rule(move |request| match request.method.as_str() {
-        "Multi" => misfortune(&mut rng),
-        _ => Action::Pass,
-    });
-    parties.goes_on(EACH * 15 * settings.rounds as usize).await;
-    parties.one_breaks().await;
-    proxy.pass_all();
-    let (opened, broken) = parties.stop(TEST).await;
-    assert!(opened > 0 && broken > 0, "{opened}, {broken}");
-    assert!(generation(&rig).await > (opened + broken) as u64);
-    leaves_two_cells(&rig).await;
-    rig.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generations_open_or_break_under_moves_and_kills() {
     const TEST: &str = "barrier_servers";
     let settings = Settings::of(TEST);
@@ -166,4 +121,54 @@ async fn arrival_that_the_log_holds_up_past_the_limit_opens_the_generation_for_a
     };
     assert_eq!(outcome.unwrap(), BarrierOutcome::Opened);
     rig.end().await;
+}
+
+/// Under faults that the simulation has too: `make test` leaves them to it, `make chaos` runs both.
+mod simulated {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_generation_opens_once_with_all_parties_that_spin() {
+        const TEST: &str = "barrier_spinning";
+        let settings = Settings::of(TEST);
+        let rig = Rig::new(TEST, &settings, true).await;
+        let cycles = Settings::cycles(60, 10_000);
+        let terms = Terms {
+            time: Duration::from_secs(3_600),
+            last: Some(cycles as u64),
+            dawdle: false,
+        };
+        let config = rig.cluster.config();
+        let rng = |party| settings.rng(party);
+        let parties = Parties::start(&config, None, &rig.connection, &rig.name, terms, rng).await;
+        assert_eq!(parties.finish(TEST).await, (cycles, 0));
+        assert_eq!(generation(&rig).await, cycles as u64 + 1);
+        leaves_two_cells(&rig).await;
+        rig.end().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn generations_open_or_break_under_lost_answers_and_pauses() {
+        const TEST: &str = "barrier_faults";
+        let settings = Settings::of(TEST);
+        let rig = Rig::new(TEST, &settings, true).await;
+        let proxy = Proxy::new();
+        let config = rig.behind_config();
+        let rng = |party| settings.rng(party);
+        let parties = Parties::start(&config, Some(&proxy), &rig.connection, &rig.name, DAWDLING, rng).await;
+        parties.goes_on(EACH).await;
+        let mut rng = settings.rng(99);
+        proxy.rule(move |request| match request.method.as_str() {
+            "Multi" => misfortune(&mut rng),
+            _ => Action::Pass,
+        });
+        parties.goes_on(EACH * 15 * settings.rounds as usize).await;
+        parties.one_breaks().await;
+        proxy.pass_all();
+        let (opened, broken) = parties.stop(TEST).await;
+        assert!(opened > 0 && broken > 0, "{opened}, {broken}");
+        assert!(generation(&rig).await > (opened + broken) as u64);
+        leaves_two_cells(&rig).await;
+        rig.end().await;
+    }
 }

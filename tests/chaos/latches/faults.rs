@@ -37,50 +37,6 @@ fn misfortune(rng: &mut Rng, has_state: bool) -> Action {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_under_lost_late_and_repeated_requests() {
-    const TEST: &str = "latch_faults";
-    let settings = Settings::of(TEST);
-    for has_state in settings.variants([true, false]) {
-        let rig = Rig::new(TEST, &settings, has_state).await;
-        let proxy = Proxy::new();
-        let mut connections = Vec::new();
-        for _ in 0..WORKERS {
-            connections.push(rig.behind(&proxy).await);
-        }
-        let load = Load::start(
-            &rig,
-            &connections,
-            Settings::cycles(1_200, 100_000),
-            Duration::ZERO,
-        )
-        .await;
-        let mut rng = settings.rng(99);
-        proxy.rule(move |request| match request.method.as_str() {
-            "Multi" => misfortune(&mut rng, has_state),
-            _ => Action::Pass,
-        });
-        let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));
-        while !load.is_done() {
-            shuffler.move_one().await;
-            sleep(Duration::from_secs(1)).await;
-        }
-        println!("{TEST}: {:?}", shuffler.done);
-        // Requests in flight may still be applied.
-        load.goes_on(100, LONG).await;
-        proxy.pass_all();
-        crate::cluster::until("nothing under way", PATIENCE, async || {
-            (proxy.under_way() == 0).then_some(())
-        })
-        .await;
-        load.end(&rig, TEST).await;
-        for connection in connections {
-            connection.close().await;
-        }
-        rig.end().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_right_although_a_server_is_killed() {
     const TEST: &str = "latch_servers";
     let settings = Settings::of(TEST);
@@ -109,5 +65,54 @@ async fn counts_are_right_although_a_server_is_killed() {
             connection.close().await;
         }
         rig.end().await;
+    }
+}
+
+/// Under faults that the simulation has too: `make test` leaves them to it, `make chaos` runs both.
+mod simulated {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn counts_are_exact_under_lost_late_and_repeated_requests() {
+        const TEST: &str = "latch_faults";
+        let settings = Settings::of(TEST);
+        for has_state in settings.variants([true, false]) {
+            let rig = Rig::new(TEST, &settings, has_state).await;
+            let proxy = Proxy::new();
+            let mut connections = Vec::new();
+            for _ in 0..WORKERS {
+                connections.push(rig.behind(&proxy).await);
+            }
+            let load = Load::start(
+                &rig,
+                &connections,
+                Settings::cycles(1_200, 100_000),
+                Duration::ZERO,
+            )
+            .await;
+            let mut rng = settings.rng(99);
+            proxy.rule(move |request| match request.method.as_str() {
+                "Multi" => misfortune(&mut rng, has_state),
+                _ => Action::Pass,
+            });
+            let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));
+            while !load.is_done() {
+                shuffler.move_one().await;
+                sleep(Duration::from_secs(1)).await;
+            }
+            println!("{TEST}: {:?}", shuffler.done);
+            // Requests in flight may still be applied.
+            load.goes_on(100, LONG).await;
+            proxy.pass_all();
+            crate::cluster::until("nothing under way", PATIENCE, async || {
+                (proxy.under_way() == 0).then_some(())
+            })
+            .await;
+            load.end(&rig, TEST).await;
+            for connection in connections {
+                connection.close().await;
+            }
+            rig.end().await;
+        }
     }
 }

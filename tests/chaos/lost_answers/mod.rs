@@ -69,79 +69,84 @@ async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, commits: us
     run
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_lose_and_double_nothing_under_any_fault() {
-    const PLAN: Plan = Plan {
-        test: "with_records",
-        recorded: true,
-        foreign_hands: false,
-        kill: true,
-    };
-    let cluster = TestCluster::take().await;
-    let settings = Settings::of(PLAN.test);
-    let commits = Settings::commits(3_000, 100_000);
-    let run = run(&cluster, &settings, PLAN, commits).await;
-    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
-    assert!(wrong.is_nothing(), "{wrong:#?}");
-    for partition in &run.partitions {
-        check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+/// Under faults that the simulation has too: `make test` leaves them to it, `make chaos` runs both.
+mod simulated {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn records_lose_and_double_nothing_under_any_fault() {
+        const PLAN: Plan = Plan {
+            test: "with_records",
+            recorded: true,
+            foreign_hands: false,
+            kill: true,
+        };
+        let cluster = TestCluster::take().await;
+        let settings = Settings::of(PLAN.test);
+        let commits = Settings::commits(3_000, 100_000);
+        let run = run(&cluster, &settings, PLAN, commits).await;
+        let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+        assert!(wrong.is_nothing(), "{wrong:#?}");
+        for partition in &run.partitions {
+            check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+        }
+        for told in [
+            Told::Committed,
+            Told::Replayed,
+            Told::Rejected,
+            Told::SettledCommitted,
+            Told::SettledNotApplied,
+        ] {
+            assert!(
+                run.log().count(told) > 0,
+                "no commit was {told:?}: the run proves little"
+            );
+        }
+        run.end().await;
     }
-    for told in [
-        Told::Committed,
-        Told::Replayed,
-        Told::Rejected,
-        Told::SettledCommitted,
-        Told::SettledNotApplied,
-    ] {
-        assert!(
-            run.log().count(told) > 0,
-            "no commit was {told:?}: the run proves little"
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn without_records_the_same_run_shows_doubles_and_ghosts() {
+        const PLAN: Plan = Plan {
+            test: "without_records",
+            recorded: false,
+            foreign_hands: false,
+            kill: false,
+        };
+        let cluster = TestCluster::take().await;
+        let settings = Settings::of(PLAN.test);
+        let commits = Settings::commits(1_000, 20_000);
+        let run = run(&cluster, &settings, PLAN, commits).await;
+        let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+        println!(
+            "{}: {} doubles, {} ghosts, {} lost",
+            PLAN.test,
+            wrong.doubles.len(),
+            wrong.ghosts.len(),
+            wrong.lost.len()
         );
+        assert!(!wrong.doubles.is_empty() && !wrong.ghosts.is_empty(), "{wrong:?}");
+        // The sums do not show it.
+        for partition in &run.partitions {
+            check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+        }
+        run.end().await;
     }
-    run.end().await;
-}
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_records_the_same_run_shows_doubles_and_ghosts() {
-    const PLAN: Plan = Plan {
-        test: "without_records",
-        recorded: false,
-        foreign_hands: false,
-        kill: false,
-    };
-    let cluster = TestCluster::take().await;
-    let settings = Settings::of(PLAN.test);
-    let commits = Settings::commits(1_000, 20_000);
-    let run = run(&cluster, &settings, PLAN, commits).await;
-    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
-    println!(
-        "{}: {} doubles, {} ghosts, {} lost",
-        PLAN.test,
-        wrong.doubles.len(),
-        wrong.ghosts.len(),
-        wrong.lost.len()
-    );
-    assert!(!wrong.doubles.is_empty() && !wrong.ghosts.is_empty(), "{wrong:?}");
-    // The sums do not show it.
-    for partition in &run.partitions {
-        check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn deletes_by_others_make_no_outcome_wrong() {
+        let plan = Plan {
+            test: "foreign_hands",
+            recorded: true,
+            foreign_hands: true,
+            kill: is_long(),
+        };
+        let cluster = TestCluster::take().await;
+        let settings = Settings::of(plan.test);
+        let commits = Settings::commits(1_500, 50_000);
+        let run = run(&cluster, &settings, plan, commits).await;
+        let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+        assert!(wrong.is_nothing(), "{wrong:#?}");
+        run.end().await;
     }
-    run.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deletes_by_others_make_no_outcome_wrong() {
-    let plan = Plan {
-        test: "foreign_hands",
-        recorded: true,
-        foreign_hands: true,
-        kill: is_long(),
-    };
-    let cluster = TestCluster::take().await;
-    let settings = Settings::of(plan.test);
-    let commits = Settings::commits(1_500, 50_000);
-    let run = run(&cluster, &settings, plan, commits).await;
-    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
-    assert!(wrong.is_nothing(), "{wrong:#?}");
-    run.end().await;
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use hbase_txn::{Connection, lock::LockManager};
 use tokio::sync::Notify;
 
-use super::{Rig, Sort, locks_of, request};
+use crate::locks::{Rig, Sort, locks_of, request};
 use crate::{
     cluster::until,
     proxy::{Action, Proxy},

@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Rig, Sort, locks_of, request};
+use crate::locks::{Rig, Sort, locks_of, request};
 use crate::{
     holds::History,
     proxy::{Action, Proxy},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hbase_txn::{Connection, FamilyDescriptor, Get, TableDescriptorExt, admin::Admin};
 
-use super::contest::{Contest, HIGHEST, Terms, partition};
+use crate::locks::contest::{Contest, HIGHEST, Terms, partition};
 use crate::{
     cluster::{FAMILY, PATIENCE, TestCluster, create_table_as},
     regions::Shuffler,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::contest::{Contest, Terms};
+use crate::coordination::contest::{Contest, Terms};
 use crate::{
     locks::{Rig, Sort},
     settings::Settings,

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{
+use crate::locks::{
     Rig, Sort,
     arena::{Arena, Kind, Overlaps, Owner},
     java::JavaOwner,

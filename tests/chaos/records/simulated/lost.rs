@@ -10,7 +10,7 @@ use std::{
 
 use hbase_txn::{Condition, Outcome, PartitionedTable, Put, Recorded, Settled, Transaction, TransactionId};
 
-use super::{
+use crate::records::{
     ATTEMPT, BRIEF, COMMIT, LONG, PARTITIONS, Rig, bare, id, is_replayed, settled, transaction, unknown,
 };
 use crate::{
