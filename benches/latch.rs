@@ -16,14 +16,11 @@
 //! `-- --short`, fewer latches without these checks.
 
 mod setup;
-#[path = "../tests/support/spy.rs"]
-#[allow(dead_code, reason = "what tests need of it")]
-#[allow(clippy::unwrap_used, reason = "it is the tests'")]
-mod spy;
 
 use std::{process::ExitCode, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use hbase_test_support::spy::Spy;
 use hbase_txn::{
     Connection, Level, TableName,
     admin::Admin,
@@ -35,10 +32,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::{
-    setup::{Bench, Failure, is_short},
-    spy::Spy,
-};
+use self::setup::{Bench, Failure, is_short};
 
 const LIFE: Duration = Duration::from_secs(3_600);
 /// The number of concurrent calls of the counting client.

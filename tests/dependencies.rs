@@ -179,7 +179,7 @@ fn read(file: impl AsRef<Path>) -> String {
 
 #[test]
 fn maven_checks_checksums_and_its_plugin_has_a_version() {
-    for caller in ["crates/local/src/jars.rs", "tests/support/java/build.rs"] {
+    for caller in ["crates/local/src/jars.rs", "tests/support/src/java/build.rs"] {
         assert!(read(caller).contains("\"--strict-checksums\""), "{caller}");
     }
     for pom in ["crates/local/src/pom.xml", "tests/java/pom.xml"] {

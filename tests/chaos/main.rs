@@ -23,8 +23,7 @@
 mod audit;
 mod barriers;
 mod cancel;
-#[path = "../support/clock_shift.rs"]
-mod clock_shift;
+use hbase_test_support::clock_shift;
 mod cluster;
 mod coordination;
 mod corners;
@@ -46,9 +45,7 @@ mod meta_replicas;
 mod moving_regions;
 mod operators;
 mod provision;
-#[path = "../proxy/mod.rs"]
-#[allow(dead_code, reason = "what the suite needs of it, too")]
-mod proxy;
+use hbase_test_support::proxy;
 mod records;
 mod region_servers;
 mod regions;

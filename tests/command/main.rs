@@ -26,7 +26,6 @@ mod pipes;
 mod provision;
 mod records;
 mod skew;
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 mod tables;
 mod transfers;

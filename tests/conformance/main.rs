@@ -22,8 +22,7 @@ mod driver;
 mod java;
 mod operations;
 mod raw;
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 
 use std::{
     env,

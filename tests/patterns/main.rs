@@ -8,8 +8,7 @@
 )]
 #![allow(unreachable_pub, reason = "the examples are programs elsewhere")]
 
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 
 mod audited_counter;
 mod fenced_partitions;

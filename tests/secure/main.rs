@@ -7,8 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 
 mod certificates;
 mod clocks;

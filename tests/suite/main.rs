@@ -5,8 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 
 mod after_write;
 mod atomicity;
@@ -41,9 +40,7 @@ mod locks;
 mod maintenance;
 mod namespaces;
 mod provision;
-#[path = "../proxy/mod.rs"]
-#[allow(dead_code, reason = "what the chaos suite needs of it, too")]
-mod proxy;
+use hbase_test_support::proxy;
 mod raw_scans;
 mod read_filters;
 mod read_options;

@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../support/mod.rs"]
-mod support;
+use hbase_test_support as support;
 
-#[path = "../proxy/mod.rs"]
-#[allow(dead_code, reason = "shared with other tests, which use all of it")]
-mod proxy;
+use hbase_test_support::proxy;
 
 mod administered;
 mod administration;

@@ -39,7 +39,7 @@ import org.apache.hadoop.hbase.filter.ValueFilter;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.apache.hadoop.hbase.util.Pair;
 
-/** The filters of {@code tests/support/filters.rs}. */
+/** The filters of {@code tests/support/src/filters.rs}. */
 final class Filters {
     private Filters() {}
 

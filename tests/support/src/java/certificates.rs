@@ -12,15 +12,15 @@ use tokio::{
 use super::{PATIENCE, build, program};
 
 /// A server of TLS.
-pub(crate) struct JavaTlsServer {
-    pub(crate) port: u16,
+pub struct JavaTlsServer {
+    pub port: u16,
     /// Why Java's client refuses its certificate, if it does.
-    pub(crate) refusal: Option<String>,
+    pub refusal: Option<String>,
 }
 
 /// Starts a server for each folder, by the key in its `server.p12`, and connects with Java's client, which
 /// trusts the certificates in its `trust.pem`. The servers run until the process is dropped.
-pub(crate) async fn tls_servers(folders: &[PathBuf]) -> (Child, Vec<JavaTlsServer>) {
+pub async fn tls_servers(folders: &[PathBuf]) -> (Child, Vec<JavaTlsServer>) {
     let built = spawn_blocking(build::build).await.unwrap();
     let mut child = program(&built, "hbasetxn.Certificates")
         .args(folders)

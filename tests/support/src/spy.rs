@@ -35,7 +35,7 @@ struct Calls {
 /// Dials like the library, records the targets, and counts the calls of endpoints, `Multi` and
 /// `Scan` on the wire.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spy {
+pub struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
     calls: Arc<Calls>,
     /// The service whose connections are redirected, and their port.
@@ -66,53 +66,53 @@ impl Calls {
 
 impl Spy {
     /// Redirects every connection for rows to this port of this machine.
-    pub(crate) fn with_detour(port: u16) -> Self {
+    pub fn with_detour(port: u16) -> Self {
         Self::with_detour_for(ServiceKind::Client, port)
     }
 
     /// Redirects every connection for one service to this port of this machine.
-    pub(crate) fn with_detour_for(service: ServiceKind, port: u16) -> Self {
+    pub fn with_detour_for(service: ServiceKind, port: u16) -> Self {
         Self {
             detour: Some((service, port)),
             ..Self::default()
         }
     }
 
-    pub(crate) fn dials(&self, service: ServiceKind) -> usize {
+    pub fn dials(&self, service: ServiceKind) -> usize {
         let dials = self.dials.lock().unwrap();
         dials.iter().filter(|target| target.service == service).count()
     }
 
     /// Returns the number of streams that are open.
-    pub(crate) fn open_streams(&self) -> usize {
+    pub fn open_streams(&self) -> usize {
         Arc::strong_count(&self.calls.open) - 1
     }
 
-    pub(crate) fn targets(&self) -> Vec<DialTarget> {
+    pub fn targets(&self) -> Vec<DialTarget> {
         self.dials.lock().unwrap().clone()
     }
 
-    pub(crate) fn endpoint_calls(&self) -> usize {
+    pub fn endpoint_calls(&self) -> usize {
         self.calls.endpoint.load(Ordering::SeqCst)
     }
 
     /// Returns the number of `Multi` calls without probes for conditions.
-    pub(crate) fn multi_calls(&self) -> usize {
+    pub fn multi_calls(&self) -> usize {
         self.calls.multi.load(Ordering::SeqCst)
     }
 
     /// Returns the number of probes for conditions.
-    pub(crate) fn probes(&self) -> usize {
+    pub fn probes(&self) -> usize {
         self.calls.probe.load(Ordering::SeqCst)
     }
 
     /// Returns the number of scanner calls, of `hbase:meta` too.
-    pub(crate) fn scan_calls(&self) -> usize {
+    pub fn scan_calls(&self) -> usize {
         self.calls.scan.load(Ordering::SeqCst)
     }
 
     /// Returns the number of calls of replicas of `hbase:meta`.
-    pub(crate) fn meta_replica_calls(&self) -> usize {
+    pub fn meta_replica_calls(&self) -> usize {
         self.calls.meta_replica.load(Ordering::SeqCst)
     }
 }

@@ -19,10 +19,16 @@ pub(super) struct Built {
 /// The jar of the coprocessor `hbasetxn.AfterWrite`, for servers to load.
 pub(super) const COPROCESSOR_JAR: &str = "after-write.jar";
 
+/// The folder of the build: the binary of a test is in `debug/deps` there.
+fn target() -> PathBuf {
+    let binary = env::current_exe().unwrap();
+    binary.ancestors().nth(3).unwrap().to_owned()
+}
+
 /// Builds the missing parts. Concurrent test binaries wait for each other.
 pub(super) fn build() -> Built {
     let sources = Path::new(env!("REPOSITORY")).join("tests/java");
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../java");
+    let kept = target().join("java");
     fs::create_dir_all(&kept).unwrap();
     let kept = kept.canonicalize().unwrap();
     let lock = File::create(kept.join("lock")).unwrap();

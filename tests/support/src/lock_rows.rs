@@ -10,10 +10,10 @@ use hbase_txn::{
 use super::table::TestTable;
 
 /// The farm of all locks of the tests.
-pub(crate) const FARM: &str = "fra";
+pub const FARM: &str = "fra";
 
 /// A lock table with this number of regions, for locks shared with Java clients or without them.
-pub(crate) async fn lock_table(
+pub async fn lock_table(
     connection: &Connection,
     what: &str,
     regions: usize,
@@ -31,7 +31,7 @@ pub(crate) async fn lock_table(
 }
 
 /// The locks of a client in another process, as HBase sees them.
-pub(crate) async fn lock_manager(connection: &Connection, table: &TableName, client: &str) -> LockManager {
+pub async fn lock_manager(connection: &Connection, table: &TableName, client: &str) -> LockManager {
     LockManagerOptions::new(client)
         .farm(FARM)
         .holder("tester")
@@ -42,7 +42,7 @@ pub(crate) async fn lock_manager(connection: &Connection, table: &TableName, cli
 
 /// The row of a lock of one farm: the low byte of the absolute value of Java's hash of the key, and
 /// the key.
-pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
+pub fn lock_row(client: &str, id: &str) -> Bytes {
     let key = format!("DC#{FARM}#{client}#{id}");
     let hash = key.bytes().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
@@ -52,13 +52,13 @@ pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
 }
 
 /// The companion row, by which clients of this library exclude each other.
-pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
+pub fn companion_row(client: &str, id: &str) -> Bytes {
     [&lock_row(client, id)[..], b"\xff_own"].concat().into()
 }
 
 /// The owner cell of a hold that was not renewed: its token, the TTL of its cells in milliseconds,
 /// which is its lease too, and a name.
-pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
+pub fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(1);
     value.put_u128(token);
@@ -70,7 +70,7 @@ pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
 }
 
 /// The owner cell of a released lock, over cells that may live for this many milliseconds.
-pub(crate) fn free_cell(ttl: u64) -> Bytes {
+pub fn free_cell(ttl: u64) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(0);
     value.put_u64(ttl);
@@ -79,7 +79,7 @@ pub(crate) fn free_cell(ttl: u64) -> Bytes {
 
 /// The TTL, in milliseconds, in the owner cell of a hold, with or without a record of the cells
 /// below in front of it.
-pub(crate) fn ttl_of(mut held: &[u8]) -> u64 {
+pub fn ttl_of(mut held: &[u8]) -> u64 {
     if held[0] == 0 {
         held.advance(9);
     }

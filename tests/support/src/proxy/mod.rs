@@ -15,7 +15,7 @@
 mod client_end;
 mod frames;
 mod late;
-pub(crate) mod mutations;
+pub mod mutations;
 mod relay;
 
 use std::{
@@ -38,18 +38,18 @@ use late::Late;
 use mutations::SentMutation;
 
 /// The name of a `Multi` that probes whether a server honours conditions.
-pub(crate) const PROBE: &str = "Multi, to prove conditions";
+pub const PROBE: &str = "Multi, to prove conditions";
 
 /// A request, as the rule sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) service: ServiceKind,
+pub struct Request {
+    pub service: ServiceKind,
     /// The server's port.
-    pub(crate) port: u16,
+    pub port: u16,
     /// For a `Multi` that probes whether the server honours conditions: [`PROBE`].
-    pub(crate) method: String,
+    pub method: String,
     /// The number of earlier requests of this method.
-    pub(crate) earlier: usize,
+    pub earlier: usize,
     /// The preamble and the header of its connection.
     opening: Bytes,
     frame: Bytes,
@@ -57,24 +57,24 @@ pub(crate) struct Request {
 
 impl Request {
     /// The mutations of a `Multi` or of a transaction.
-    pub(crate) fn mutations(&self) -> Vec<SentMutation> {
+    pub fn mutations(&self) -> Vec<SentMutation> {
         mutations::of_request(&self.method, &self.frame)
     }
 
     /// The request attributes.
-    pub(crate) fn attributes(&self) -> Vec<(String, Bytes)> {
+    pub fn attributes(&self) -> Vec<(String, Bytes)> {
         frames::request_attributes(&self.frame)
     }
 
     /// The attributes of the connection.
-    pub(crate) fn connection_attributes(&self) -> Vec<(String, Bytes)> {
+    pub fn connection_attributes(&self) -> Vec<(String, Bytes)> {
         frames::connection_attributes(&self.opening)
     }
 }
 
 /// The treatment of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
     Pass,
     /// The server performs it, and its answer is dropped.
     DropAnswer,
@@ -119,7 +119,7 @@ type Rule = Box<dyn FnMut(&Request) -> Action + Send>;
 
 /// The proxy: a connector for the client, with controls for the test.
 #[derive(Clone)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     shared: Arc<Shared>,
 }
 
@@ -139,7 +139,7 @@ struct Shared {
 
 impl Proxy {
     /// Creates a proxy that forwards everything.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
                 rule: Mutex::new(Box::new(|_| Action::Pass)),
@@ -155,12 +155,12 @@ impl Proxy {
     }
 
     /// Applies this rule to every request from now on, on old connections and new ones.
-    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Action + Send + 'static) {
+    pub fn rule(&self, rule: impl FnMut(&Request) -> Action + Send + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
     /// Applies this fault to the next request of a method, and forwards all others.
-    pub(crate) fn once(&self, method: &'static str, action: Action) {
+    pub fn once(&self, method: &'static str, action: Action) {
         let mut left = Some(action);
         self.rule(move |request| match request.method == method {
             true => left.take().unwrap_or(Action::Pass),
@@ -168,27 +168,27 @@ impl Proxy {
         });
     }
 
-    pub(crate) fn pass_all(&self) {
+    pub fn pass_all(&self) {
         self.rule(|_| Action::Pass);
     }
 
     /// Makes the next write to a region server take this many bytes and then fail.
-    pub(crate) fn break_next_write_after(&self, bytes: usize) {
+    pub fn break_next_write_after(&self, bytes: usize) {
         *self.shared.break_write.lock().unwrap() = Some(bytes);
     }
 
-    pub(crate) fn refuse_dials(&self, count: usize) {
+    pub fn refuse_dials(&self, count: usize) {
         self.shared.refused_dials.store(count, Ordering::Relaxed);
     }
 
     /// Returns the number of requests that are delayed, held or not answered yet.
-    pub(crate) fn under_way(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         self.shared.under_way.load(Ordering::Acquire)
     }
 
     /// Sends the held requests to the servers, and waits until they are done. Returns the number of
     /// answered requests: a server that has died does not answer.
-    pub(crate) async fn release(&self) -> usize {
+    pub async fn release(&self) -> usize {
         let held = std::mem::take(&mut *self.shared.held.lock().unwrap());
         let mut answered = 0;
         for late in held {
@@ -199,7 +199,7 @@ impl Proxy {
 
     /// Returns the number of whole requests of a method that the client has sent, over all
     /// connections.
-    pub(crate) fn requests(&self, method: &str) -> usize {
+    pub fn requests(&self, method: &str) -> usize {
         self.shared
             .requests
             .lock()
@@ -210,12 +210,12 @@ impl Proxy {
     }
 
     /// Returns the number of open connections of the client.
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }
 
     /// Returns the number of connections that were ever opened.
-    pub(crate) fn dialled(&self) -> usize {
+    pub fn dialled(&self) -> usize {
         self.shared.dialled.load(Ordering::Relaxed)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use hbase_txn::{DelegationToken, TokenFile};
 
 /// Clears the screen, sets the title, moves the cursor, ends the line, and the same in one byte.
-pub(crate) const HOSTILE: &str = "\x1b[2J\x1b]0;owned\x07\r\n\x08\x7f\u{9b}2Jfine";
+pub const HOSTILE: &str = "\x1b[2J\x1b]0;owned\x07\r\n\x08\x7f\u{9b}2Jfine";
 
 /// The code of a failed request of ZooKeeper: the session needs authentication.
 const AUTHENTICATE: i32 = -115;
@@ -28,7 +28,7 @@ fn server(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -
 }
 
 /// Starts servers of quorums with hostile znodes, and returns their ports.
-pub(crate) fn zookeepers() -> Vec<u16> {
+pub fn zookeepers() -> Vec<u16> {
     let host = [
         &[0x0a, HOSTILE.len() as u8][..],
         HOSTILE.as_bytes(),
@@ -98,7 +98,7 @@ fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {
 }
 
 /// Starts servers that refuse every client before it is authenticated, and returns their ports.
-pub(crate) fn refusing() -> Vec<u16> {
+pub fn refusing() -> Vec<u16> {
     let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
     let challenge = |qop: &str| {
         let parts = format!("realm=\"{HOSTILE}\",nonce=\"{HOSTILE}\",qop=\"{qop}\",algorithm=md5-sess");
@@ -137,7 +137,7 @@ fn saying(words: Vec<u8>) -> u16 {
 }
 
 /// Returns the file of a token of a cluster that does not exist.
-pub(crate) fn token_file() -> Vec<u8> {
+pub fn token_file() -> Vec<u8> {
     let identifier = b"\0\0\0\x0d\x08\0\x12\x01u\x18\x01\x20\x01\x28\x01\x30\x01";
     let mut file = b"HDTS\0\x01".to_vec();
     for part in [&b"id"[..], identifier, &[7; 20], b"HBASE_AUTH_TOKEN", b"id"] {
@@ -149,6 +149,6 @@ pub(crate) fn token_file() -> Vec<u8> {
 }
 
 /// Returns the token of [`token_file`].
-pub(crate) fn token() -> DelegationToken {
+pub fn token() -> DelegationToken {
     TokenFile::from_bytes(&token_file()).unwrap().tokens()[0].clone()
 }

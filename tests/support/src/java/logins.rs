@@ -11,7 +11,7 @@ use super::{PATIENCE, build, program};
 /// Connects with HBase's own client by each of these files `hbase-site.xml`, with the tokens of a file
 /// if there is one. Returns the user and the authentication as the server knows them, with SIMPLE no
 /// user, or the stack trace. `krb5_conf` is the configuration of Kerberos.
-pub(crate) async fn logins(
+pub async fn logins(
     attempts: &[(PathBuf, Option<PathBuf>)],
     krb5_conf: Option<&str>,
 ) -> Vec<Result<String, String>> {

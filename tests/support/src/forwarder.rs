@@ -17,8 +17,8 @@ use tokio::{
 
 /// Forwards a port of this machine to a server until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Forwarder {
-    pub(crate) port: u16,
+pub struct Forwarder {
+    pub port: u16,
     server: u16,
     switches: Arc<Switches>,
     task: JoinHandle<()>,
@@ -66,13 +66,13 @@ impl Link {
 }
 
 impl Forwarder {
-    pub(crate) async fn to(server: u16) -> Self {
+    pub async fn to(server: u16) -> Self {
         Self::start(server, false).await
     }
 
     /// Starts a forwarder for clients that dial the addresses in the server's answers: its port is
     /// replaced by the forwarder's there. Both have five digits.
-    pub(crate) async fn in_front_of(server: u16) -> Self {
+    pub async fn in_front_of(server: u16) -> Self {
         Self::start(server, true).await
     }
 
@@ -90,54 +90,54 @@ impl Forwarder {
     }
 
     /// Sets whether answers are dropped.
-    pub(crate) fn mute(&self, mute: bool) {
+    pub fn mute(&self, mute: bool) {
         self.switches.mute.store(mute, Ordering::SeqCst);
     }
 
     /// The present connections forward no more bytes in either direction; they stay open.
-    pub(crate) fn silence_existing(&self) {
+    pub fn silence_existing(&self) {
         self.switches.silent.store(self.accepted(), Ordering::SeqCst);
     }
 
     /// Sets whether answers are held; afterwards all of them are sent.
-    pub(crate) fn hold(&self, held: bool) {
+    pub fn hold(&self, held: bool) {
         self.switches.held.store(held, Ordering::SeqCst);
     }
 
     /// Replaces the next answer by nonsense.
-    pub(crate) fn garble(&self) {
+    pub fn garble(&self) {
         self.switches.garble.store(true, Ordering::SeqCst);
     }
 
     /// Holds the request after this many others, until another number is set.
-    pub(crate) fn stop_behind(&self, more: usize) {
+    pub fn stop_behind(&self, more: usize) {
         self.switches
             .stop
             .store(self.asked() + more + 1, Ordering::SeqCst);
     }
 
     /// Returns whether a request is held.
-    pub(crate) fn has_stopped(&self) -> bool {
+    pub fn has_stopped(&self) -> bool {
         self.asked() == self.switches.stop.load(Ordering::SeqCst)
     }
 
     /// Releases the held request.
-    pub(crate) fn go_on(&self) {
+    pub fn go_on(&self) {
         self.switches.stop.store(0, Ordering::SeqCst);
     }
 
     /// Closes the connection at the next request that has these words, once.
-    pub(crate) fn hang_up_at(&self, words: &'static str) {
+    pub fn hang_up_at(&self, words: &'static str) {
         *self.switches.hang_up.lock().unwrap() = Some(words);
     }
 
     /// From now on requests with these words are dropped.
-    pub(crate) fn lose(&self, words: &'static str) {
+    pub fn lose(&self, words: &'static str) {
         *self.switches.lose.lock().unwrap() = Some(words);
     }
 
     /// Closes all connections, and refuses new ones.
-    pub(crate) async fn refuse(&mut self) {
+    pub async fn refuse(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
         for link in self.switches.links.lock().unwrap().drain(..) {
@@ -146,22 +146,22 @@ impl Forwarder {
     }
 
     /// Listens again, on the same port.
-    pub(crate) async fn accept_again(&mut self) {
+    pub async fn accept_again(&mut self) {
         let listener = TcpListener::bind(("127.0.0.1", self.port)).await.unwrap();
         self.task = listen(listener, self.server, false, Arc::clone(&self.switches));
     }
 
     /// Returns the number of requests.
-    pub(crate) fn asked(&self) -> usize {
+    pub fn asked(&self) -> usize {
         self.switches.asked.load(Ordering::SeqCst)
     }
 
     /// Returns the number of answers.
-    pub(crate) fn answered(&self) -> usize {
+    pub fn answered(&self) -> usize {
         self.switches.answered.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn accepted(&self) -> usize {
+    pub fn accepted(&self) -> usize {
         self.switches.accepted.load(Ordering::SeqCst)
     }
 }
@@ -273,7 +273,7 @@ fn rename(bytes: &mut [u8], from: u16, to: u16) {
 
 /// Returns a port where another program than HBase listens: it sends these bytes to each client,
 /// and then nothing.
-pub(crate) async fn stranger(greeting: &'static [u8]) -> u16 {
+pub async fn stranger(greeting: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -290,7 +290,7 @@ pub(crate) async fn stranger(greeting: &'static [u8]) -> u16 {
 }
 
 /// Returns a port where no program listens.
-pub(crate) async fn nobody() -> u16 {
+pub async fn nobody() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().port()
 }

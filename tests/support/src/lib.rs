@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `table` | tables of one test, and tables that the tests of a file share |
 //! | `lock_rows` | lock tables, and the rows of locks |
+//! | `proxy` | a proxy that decodes requests, and loses, delays or repeats them |
 //! | `spy` | a connector that counts dials and calls, and can redirect them |
 //! | `forwarder` | a port that forwards to a server, and can be made to misbehave |
 //! | `clock_shift` | processes whose wall clock is wrong |
@@ -17,24 +18,27 @@
 //!
 //! No test passes without a server: each fails with an instruction.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(
-    dead_code,
-    unused_imports,
-    reason = "every test binary has this module, and uses a part of it"
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    reason = "only tests use this crate"
 )]
 
-pub(crate) mod clock_shift;
+pub mod clock_shift;
 mod fake;
-pub(crate) mod filters;
-pub(crate) mod forge;
-pub(crate) mod forwarder;
-pub(crate) mod hostile;
-pub(crate) mod java;
-pub(crate) mod latch_rows;
-pub(crate) mod leftovers;
-pub(crate) mod lock_rows;
-pub(crate) mod spy;
-pub(crate) mod table;
+pub mod filters;
+pub mod forge;
+pub mod forwarder;
+pub mod hostile;
+pub mod java;
+pub mod latch_rows;
+pub mod leftovers;
+pub mod lock_rows;
+pub mod proxy;
+pub mod spy;
+pub mod table;
 
 use std::{
     collections::BTreeMap,
@@ -65,24 +69,24 @@ const NO_HBASE: &str = "no HBase to test against: run make test";
 
 /// A cluster to test against.
 #[derive(Clone, Debug)]
-pub(crate) struct Cluster {
-    pub(crate) uri: String,
-    pub(crate) rpc_uri: String,
-    pub(crate) status: Status,
+pub struct Cluster {
+    pub uri: String,
+    pub rpc_uri: String,
+    pub status: Status,
 }
 
 /// The properties of a cluster that are known without a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Status {
-    pub(crate) name: String,
-    pub(crate) version: Option<HBaseVersion>,
-    pub(crate) ports: BTreeMap<String, u16>,
+pub struct Status {
+    pub name: String,
+    pub version: Option<HBaseVersion>,
+    pub ports: BTreeMap<String, u16>,
     /// The variables that its clients need.
-    pub(crate) environment: BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
 }
 
 /// The cluster that the suite runs on.
-pub(crate) fn standalone() -> Cluster {
+pub fn standalone() -> Cluster {
     let name = std::env::var(STANDALONE).unwrap_or_else(|_| panic!("{NO_HBASE} ({STANDALONE} is not set)"));
     match name.as_str() {
         "fake" => fake::cluster(),
@@ -91,7 +95,7 @@ pub(crate) fn standalone() -> Cluster {
 }
 
 /// The clusters of `HBASE_TXN_TEST_VERSIONS`.
-pub(crate) fn versions() -> Vec<Cluster> {
+pub fn versions() -> Vec<Cluster> {
     let names = std::env::var(VERSIONS).unwrap_or_else(|_| panic!("{NO_HBASE} ({VERSIONS} is not set)"));
     let clusters = names.split(',').map(str::trim);
     clusters
@@ -106,7 +110,7 @@ pub(crate) fn versions() -> Vec<Cluster> {
 }
 
 /// The clusters of `HBASE_TXN_TEST_SECURE`.
-pub(crate) fn secure() -> Vec<Cluster> {
+pub fn secure() -> Vec<Cluster> {
     let names = std::env::var(SECURE)
         .unwrap_or_else(|_| panic!("{NO_HBASE} with Kerberos or TLS ({SECURE} is not set)"));
     names.split(',').map(str::trim).map(cluster).collect()
@@ -114,7 +118,7 @@ pub(crate) fn secure() -> Vec<Cluster> {
 
 /// Runs a part of a suite on all clusters concurrently, and names those on which it fails.
 #[allow(clippy::future_not_send, reason = "a test runs on one thread")]
-pub(crate) async fn on_all(clusters: &[Cluster], part: impl AsyncFn(&Cluster)) {
+pub async fn on_all(clusters: &[Cluster], part: impl AsyncFn(&Cluster)) {
     let parts = clusters.iter().map(async |cluster| {
         let result = AssertUnwindSafe(part(cluster)).catch_unwind().await;
         if result.is_err() {
@@ -168,7 +172,7 @@ fn cluster(name: &str) -> Cluster {
 impl Cluster {
     /// Returns the settings of a client of this cluster. The first split or merge after another
     /// pauses for a region in transition; a short pause detects its end sooner.
-    pub(crate) fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         match self.conf_dir() {
             Some(folder) => Config::from_conf_dir(folder).unwrap(),
             None => Config::from_uri(&self.uri).unwrap(),
@@ -176,15 +180,15 @@ impl Cluster {
     }
 
     /// Returns the folder with the configuration of clients of a cluster with Kerberos or TLS.
-    pub(crate) fn conf_dir(&self) -> Option<&Path> {
+    pub fn conf_dir(&self) -> Option<&Path> {
         self.status.environment.get("HBASE_CONF_DIR").map(Path::new)
     }
 
-    pub(crate) fn rpc_config(&self) -> Config {
+    pub fn rpc_config(&self) -> Config {
         Config::from_uri(&self.rpc_uri).unwrap()
     }
 
-    pub(crate) async fn connect(&self) -> Connection {
+    pub async fn connect(&self) -> Connection {
         Connection::builder(self.config())
             .connect()
             .await
@@ -193,12 +197,12 @@ impl Cluster {
 }
 
 /// Returns a client of the suite's cluster.
-pub(crate) async fn connect() -> Connection {
+pub async fn connect() -> Connection {
     standalone().connect().await
 }
 
 /// Returns a client that dials by this connector.
-pub(crate) async fn connect_by(connector: impl Connector, config: Config) -> Connection {
+pub async fn connect_by(connector: impl Connector, config: Config) -> Connection {
     Connection::builder(config)
         .connector(connector)
         .connect()
@@ -207,20 +211,20 @@ pub(crate) async fn connect_by(connector: impl Connector, config: Config) -> Con
 }
 
 /// Returns a client of the suite's cluster, and a spy of its calls.
-pub(crate) async fn spied() -> (Connection, Spy) {
+pub async fn spied() -> (Connection, Spy) {
     let spy = Spy::default();
     (connect_by(spy.clone(), standalone().config()).await, spy)
 }
 
 /// Returns a client of the suite's cluster whose connections for rows lead through a forwarder.
-pub(crate) async fn forwarded(config: Config) -> (Connection, Forwarder) {
+pub async fn forwarded(config: Config) -> (Connection, Forwarder) {
     let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
     let connection = connect_by(Spy::with_detour(forwarder.port), config).await;
     (connection, forwarder)
 }
 
 /// Calls `ask` repeatedly until it returns a value. Fails after half a minute.
-pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(answer) = ask().await {
@@ -232,7 +236,7 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
 }
 
 /// Runs a future that must complete within the limit, plus two seconds for a busy machine.
-pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
     let began = Instant::now();
     tokio::time::timeout(limit + Duration::from_secs(2), future)
         .await
@@ -240,32 +244,32 @@ pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
 }
 
 /// A put of `f:q`.
-pub(crate) fn put(row: impl IntoBytes, value: impl IntoValue) -> Put {
+pub fn put(row: impl IntoBytes, value: impl IntoValue) -> Put {
     Put::new(row).cell("f", "q", value)
 }
 
 /// The text of `f:q`.
-pub(crate) async fn value(table: &Table, row: impl IntoBytes) -> Option<String> {
+pub async fn value(table: &Table, row: impl IntoBytes) -> Option<String> {
     let row = table.get(Get::new(row)).await.unwrap()?;
     row.value("f", "q")
         .map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
 /// Returns all rows of a scan.
-pub(crate) async fn rows(table: &Table, scan: Scan) -> Vec<Row> {
+pub async fn rows(table: &Table, scan: Scan) -> Vec<Row> {
     collect(table.scan(scan).unwrap()).await
 }
 
 /// Returns the keys of all rows of a scan.
-pub(crate) async fn keys(table: &Table, scan: Scan) -> Vec<String> {
+pub async fn keys(table: &Table, scan: Scan) -> Vec<String> {
     rows(table, scan).await.iter().map(key).collect()
 }
 
-pub(crate) fn key(row: &Row) -> String {
+pub fn key(row: &Row) -> String {
     String::from_utf8(row.key().to_vec()).unwrap()
 }
 
-pub(crate) async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
+pub async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some(row) = scanner.next().await.unwrap() {
         rows.push(row);
@@ -274,7 +278,7 @@ pub(crate) async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
 }
 
 /// Commits an invalid transaction, and returns its error.
-pub(crate) async fn invalid(transaction: Transaction) -> Error {
+pub async fn invalid(transaction: Transaction) -> Error {
     match transaction.commit().await {
         Outcome::Invalid(error) => error,
         other => panic!("not invalid: {other}"),
@@ -283,7 +287,7 @@ pub(crate) async fn invalid(transaction: Transaction) -> Error {
 
 /// Asserts that the text has all of these parts.
 #[track_caller]
-pub(crate) fn says(text: &dyn std::fmt::Display, parts: &[&str]) {
+pub fn says(text: &dyn std::fmt::Display, parts: &[&str]) {
     let text = text.to_string();
     for part in parts {
         assert!(text.contains(part), "does not say {part:?}: {text}");

@@ -6,12 +6,12 @@ use std::{
 };
 
 /// The variable that names the library.
-pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+pub const PRELOAD: &str = "LD_PRELOAD";
 /// The variable that has the seconds by which the clock is ahead.
-pub(crate) const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
+pub const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
 
 /// Compiles `clock_shift.c`, and returns the library.
-pub(crate) fn compile(folder: &Path) -> PathBuf {
+pub fn compile(folder: &Path) -> PathBuf {
     let source = Path::new(env!("REPOSITORY")).join("tests/support/clock_shift.c");
     let library = folder.join("clock_shift.so");
     let status = Command::new("cc")

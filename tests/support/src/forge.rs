@@ -39,7 +39,7 @@ struct Column {
 const PUT: i32 = 2;
 
 /// An unchecked transaction on the region of `at`: puts of `q`, each a row and a family.
-pub(crate) fn transaction(at: &'static str, puts: &[(&'static str, &'static str)]) -> EndpointCall {
+pub fn transaction(at: &'static str, puts: &[(&'static str, &'static str)]) -> EndpointCall {
     let mutations = puts
         .iter()
         .map(|(row, family)| Mutation {

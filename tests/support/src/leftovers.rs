@@ -11,14 +11,14 @@ use super::eventually;
 
 /// Work on its own thread and runtime, whose threads have a distinct name. Threads that the work
 /// starts without a name inherit it.
-pub(crate) struct Leftovers {
+pub struct Leftovers {
     name: String,
     tasks: usize,
 }
 
 impl Leftovers {
     /// Runs work that can count the tasks and threads that it leaves.
-    pub(crate) fn of(work: impl AsyncFnOnce(Self) + Send) {
+    pub fn of(work: impl AsyncFnOnce(Self) + Send) {
         // Linux shows the first 15 bytes of it.
         let name = format!("left-{:08x}", fastrand::u32(..));
         thread::scope(|scope| {
@@ -39,7 +39,7 @@ impl Leftovers {
     }
 
     /// Counts from now on: tasks that run now are not leftovers.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.tasks = alive();
     }
 
@@ -50,7 +50,7 @@ impl Leftovers {
 
     /// Waits until there are no more tasks than at the beginning, and no thread except the work's
     /// own.
-    pub(crate) async fn none(&self) {
+    pub async fn none(&self) {
         eventually("nothing is left running", async || {
             (self.tasks() == 0 && self.threads() == 1).then_some(())
         })
@@ -58,7 +58,7 @@ impl Leftovers {
     }
 
     /// Aborts waiting tasks once a further task works on their behalf.
-    pub(crate) async fn abandon<T>(&self, waiting: Vec<JoinHandle<T>>) {
+    pub async fn abandon<T>(&self, waiting: Vec<JoinHandle<T>>) {
         eventually("all wait", async || (self.tasks() > waiting.len()).then_some(())).await;
         for waiting in waiting {
             waiting.abort();

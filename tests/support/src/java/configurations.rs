@@ -7,7 +7,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 use super::{PATIENCE, build, program};
 
 /// Returns the settings of each file, or why Java refuses it.
-pub(crate) async fn configurations(files: &[PathBuf]) -> Vec<Result<BTreeMap<String, String>, String>> {
+pub async fn configurations(files: &[PathBuf]) -> Vec<Result<BTreeMap<String, String>, String>> {
     let built = spawn_blocking(build::build).await.unwrap();
     let output = program(&built, "hbasetxn.Configurations")
         .args(files)

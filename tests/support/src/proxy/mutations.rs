@@ -5,9 +5,9 @@ use prost::{Message, encoding::decode_varint};
 
 /// A mutation, as far as the tests need it.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct SentMutation {
+pub struct SentMutation {
     #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) row: Bytes,
+    pub row: Bytes,
     #[prost(enumeration = "Durability", tag = "6")]
     durability: i32,
 }
@@ -15,7 +15,7 @@ pub(crate) struct SentMutation {
 /// The numbers of HBase's `MutationProto.Durability`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum Durability {
+pub enum Durability {
     UseDefault = 0,
     SkipWal = 1,
     AsyncWal = 2,

@@ -10,12 +10,7 @@ use hbase_txn::{
 use super::table::TestTable;
 
 /// A latch table with this number of regions, as this library or the Java library creates it.
-pub(crate) async fn latch_table(
-    connection: &Connection,
-    what: &str,
-    regions: usize,
-    has_state: bool,
-) -> TestTable {
+pub async fn latch_table(connection: &Connection, what: &str, regions: usize, has_state: bool) -> TestTable {
     let table = TestTable::unmade(what);
     let options = LatchTableOptions::from(table.name.clone()).regions(regions);
     let options = if has_state {
@@ -28,7 +23,7 @@ pub(crate) async fn latch_table(
 }
 
 /// The latches of a client in another process, as HBase sees them.
-pub(crate) async fn latch_manager(
+pub async fn latch_manager(
     connection: &Connection,
     table: &TableName,
     client: &str,
@@ -41,7 +36,7 @@ pub(crate) async fn latch_manager(
 }
 
 /// The row of a latch: the low byte of the absolute value of Java's hash of the key, and the key.
-pub(crate) fn latch_row(client: &str, id: &str) -> Bytes {
+pub fn latch_row(client: &str, id: &str) -> Bytes {
     let key = format!("{client}_{id}");
     let hash = key.bytes().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))

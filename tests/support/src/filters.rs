@@ -15,17 +15,17 @@ use super::{
 const SPLIT: &str = "b";
 
 /// A filter, and what it finds.
-pub(crate) struct Case {
+pub struct Case {
     /// The filter in the language of `tests/java`, or empty if HBase's own comparator fails or reads
     /// beyond the value.
-    pub(crate) java: &'static str,
-    pub(crate) filter: ReadFilter,
+    pub java: &'static str,
+    pub filter: ReadFilter,
     /// Keys of rows, each with the qualifiers that were found unless all were.
-    pub(crate) found: &'static str,
+    pub found: &'static str,
 }
 
 /// Creates the table.
-pub(crate) async fn filled(cluster: &Cluster, connection: &Connection) -> TestTable {
+pub async fn filled(cluster: &Cluster, connection: &Connection) -> TestTable {
     let table = TestTable::create_on(cluster, "readfilters", descriptor, &[SPLIT]).await;
     fill(&table.of(connection)).await;
     table
@@ -71,7 +71,7 @@ async fn fill(table: &Table) {
 }
 
 /// Asserts that each filter finds its rows.
-pub(crate) async fn check_all(table: &Table) {
+pub async fn check_all(table: &Table) {
     let everything = read(table, Scan::new()).await;
     let mut failures = Vec::new();
     for Case { filter, found, .. } in cases() {
@@ -85,13 +85,13 @@ pub(crate) async fn check_all(table: &Table) {
 }
 
 /// Returns up to three versions of the cells of a scan.
-pub(crate) async fn read(table: &Table, scan: Scan) -> Vec<Cell> {
+pub async fn read(table: &Table, scan: Scan) -> Vec<Cell> {
     let rows = rows(table, scan.versions(3)).await;
     rows.into_iter().flat_map(|row| row.into_cells()).collect()
 }
 
 /// Returns the text of cells as the Java program has it.
-pub(crate) fn lines(cells: &[Cell]) -> Vec<String> {
+pub fn lines(cells: &[Cell]) -> Vec<String> {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     cells
         .iter()
@@ -124,7 +124,7 @@ fn case(java: &'static str, filter: impl Into<ReadFilter>, found: &'static str) 
     }
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     [rows_by_key(), columns(), values(), whole_rows()]
         .into_iter()
         .flatten()

@@ -20,7 +20,11 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-pub(crate) use self::{certificates::tls_servers, configurations::configurations, logins::logins};
+pub use self::{
+    certificates::{JavaTlsServer, tls_servers},
+    configurations::configurations,
+    logins::logins,
+};
 
 use self::build::Built;
 use super::Cluster;
@@ -34,7 +38,7 @@ const CALL: Duration = Duration::from_secs(1);
 /// test process exits in any way.
 ///
 /// It answers one request at a time; start another one for concurrent requests.
-pub(crate) struct JavaSide {
+pub struct JavaSide {
     pipes: Mutex<Option<Pipes>>,
     stderr: NamedTempFile,
     _child: Child,
@@ -46,71 +50,71 @@ struct Pipes {
 }
 
 /// The stack trace that Java answered instead of a result.
-pub(crate) struct JavaError(String);
+pub struct JavaError(String);
 
 /// A lock, by the parts of its row key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct JavaLock<'a> {
-    pub(crate) table: &'a TableName,
+pub struct JavaLock<'a> {
+    pub table: &'a TableName,
     /// `DC`, or `XDC` for all farms.
-    pub(crate) level: &'a str,
-    pub(crate) farm: &'a str,
-    pub(crate) client: &'a str,
-    pub(crate) id: &'a str,
+    pub level: &'a str,
+    pub farm: &'a str,
+    pub client: &'a str,
+    pub id: &'a str,
 }
 
 /// A latch, by the parts of its row key and columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct JavaLatch<'a> {
-    pub(crate) table: &'a TableName,
-    pub(crate) farm: &'a str,
-    pub(crate) client: &'a str,
-    pub(crate) id: &'a str,
+pub struct JavaLatch<'a> {
+    pub table: &'a TableName,
+    pub farm: &'a str,
+    pub client: &'a str,
+    pub id: &'a str,
 }
 
 /// A table as the Java client sees it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct JavaDescriptor {
+pub struct JavaDescriptor {
     /// The attributes of each family.
-    pub(crate) families: BTreeMap<String, BTreeMap<String, String>>,
+    pub families: BTreeMap<String, BTreeMap<String, String>>,
     /// The attributes of the table.
-    pub(crate) attributes: BTreeMap<String, String>,
+    pub attributes: BTreeMap<String, String>,
     /// The start keys of all regions, in hex.
-    pub(crate) start_keys: Vec<String>,
+    pub start_keys: Vec<String>,
 }
 
 /// Threads that acquire locks repeatedly: each tries one of the ids at random, holds it, releases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spin<'a> {
-    pub(crate) threads: u32,
-    pub(crate) table: &'a TableName,
-    pub(crate) level: &'a str,
-    pub(crate) farm: &'a str,
-    pub(crate) client: &'a str,
-    pub(crate) ids: &'a [&'a str],
-    pub(crate) ttl_s: u64,
+pub struct Spin<'a> {
+    pub threads: u32,
+    pub table: &'a TableName,
+    pub level: &'a str,
+    pub farm: &'a str,
+    pub client: &'a str,
+    pub ids: &'a [&'a str],
+    pub ttl_s: u64,
     /// The time that a thread holds a lock.
-    pub(crate) inside: Duration,
+    pub inside: Duration,
     /// The pause of a thread when the lock is not free.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
     /// The duration of the load.
-    pub(crate) lasting: Duration,
+    pub lasting: Duration,
 }
 
 /// A hold of a thread: the lock, and the time from after the acquisition to before the release, in
 /// microseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Cycle {
-    pub(crate) id: String,
-    pub(crate) thread: u32,
-    pub(crate) enter: u64,
-    pub(crate) leave: u64,
+pub struct Cycle {
+    pub id: String,
+    pub thread: u32,
+    pub enter: u64,
+    pub leave: u64,
 }
 
 impl JavaDescriptor {
     /// Asserts that this table's additional attributes, compared with the other's, only keep a
     /// bucket's rows in one region.
-    pub(crate) fn adds_whole_buckets_to(&self, other: &Self) {
+    pub fn adds_whole_buckets_to(&self, other: &Self) {
         for key in other.attributes.keys() {
             assert!(self.attributes.contains_key(key), "{key} is missing");
         }
@@ -132,13 +136,13 @@ impl JavaDescriptor {
 
 /// Returns the jar of a coprocessor that fails puts after they were applied, `hbasetxn.AfterWrite`.
 /// Builds it if necessary.
-pub(crate) async fn coprocessor_jar() -> PathBuf {
+pub async fn coprocessor_jar() -> PathBuf {
     spawn_blocking(|| build::build().coprocessor_jar).await.unwrap()
 }
 
 /// Performs the calls of `hbasetxn.conformance` on a cluster, with new tables. Returns their
 /// answers, a line each.
-pub(crate) async fn conformance(config: &Config, seed: u64, calls: u64) -> Vec<String> {
+pub async fn conformance(config: &Config, seed: u64, calls: u64) -> Vec<String> {
     let built = spawn_blocking(build::build).await.unwrap();
     let output = program(&built, "hbasetxn.conformance.Conformance")
         .arg(format!("java{:x}_", fastrand::u64(..)))
@@ -210,7 +214,7 @@ fn settings(address: &ClusterAddress) -> Vec<String> {
 
 impl JavaSide {
     /// Starts the program. Builds it if necessary.
-    pub(crate) async fn start(cluster: &Cluster) -> Self {
+    pub async fn start(cluster: &Cluster) -> Self {
         let built = spawn_blocking(build::build).await.unwrap();
         let stderr = NamedTempFile::new().unwrap();
         let mut child = program(&built, "hbasetxn.JavaSide")
@@ -233,29 +237,29 @@ impl JavaSide {
     }
 
     /// Returns the row of a logical key.
-    pub(crate) async fn row(&self, key: &str) -> Result<String, JavaError> {
+    pub async fn row(&self, key: &str) -> Result<String, JavaError> {
         self.ask(json!(["row", key])).await
     }
 
-    pub(crate) async fn create_lock_table(&self, table: &TableName) -> Result<(), JavaError> {
+    pub async fn create_lock_table(&self, table: &TableName) -> Result<(), JavaError> {
         self.ask(json!(["create-locks", table.to_string()])).await
     }
 
-    pub(crate) async fn create_latch_table(&self, table: &TableName) -> Result<(), JavaError> {
+    pub async fn create_latch_table(&self, table: &TableName) -> Result<(), JavaError> {
         self.ask(json!(["create-latches", table.to_string()])).await
     }
 
-    pub(crate) async fn descriptor(&self, table: &TableName) -> Result<JavaDescriptor, JavaError> {
+    pub async fn descriptor(&self, table: &TableName) -> Result<JavaDescriptor, JavaError> {
         self.ask(json!(["descriptor", table.to_string()])).await
     }
 
     /// Tries once to acquire the lock. Returns whether it was free.
-    pub(crate) async fn acquire(&self, lock: JavaLock<'_>, ttl_s: u64) -> Result<bool, JavaError> {
+    pub async fn acquire(&self, lock: JavaLock<'_>, ttl_s: u64) -> Result<bool, JavaError> {
         self.acquire_by_clock(lock, ttl_s, 0).await
     }
 
     /// Tries once with a clock that is this many milliseconds ahead.
-    pub(crate) async fn acquire_by_clock(
+    pub async fn acquire_by_clock(
         &self,
         lock: JavaLock<'_>,
         ttl_s: u64,
@@ -276,7 +280,7 @@ impl JavaSide {
     }
 
     /// Deletes the lock's row, without regard to its holder.
-    pub(crate) async fn release(&self, lock: JavaLock<'_>) -> Result<(), JavaError> {
+    pub async fn release(&self, lock: JavaLock<'_>) -> Result<(), JavaError> {
         let JavaLock {
             level,
             farm,
@@ -296,12 +300,7 @@ impl JavaSide {
     }
 
     /// Adds to the latch's count, with a TTL.
-    pub(crate) async fn init_latch(
-        &self,
-        latch: JavaLatch<'_>,
-        count: i64,
-        ttl_s: u64,
-    ) -> Result<(), JavaError> {
+    pub async fn init_latch(&self, latch: JavaLatch<'_>, count: i64, ttl_s: u64) -> Result<(), JavaError> {
         let JavaLatch { farm, client, id, .. } = latch;
         self.ask(json!([
             "init-latch",
@@ -316,7 +315,7 @@ impl JavaSide {
     }
 
     /// Adds to the latch's count, without a TTL: 1 to count up, -1 to count down.
-    pub(crate) async fn count_latch(&self, latch: JavaLatch<'_>, by: i64) -> Result<(), JavaError> {
+    pub async fn count_latch(&self, latch: JavaLatch<'_>, by: i64) -> Result<(), JavaError> {
         let JavaLatch { farm, client, id, .. } = latch;
         self.ask(json!([
             "count-latch",
@@ -331,11 +330,7 @@ impl JavaSide {
 
     /// Returns the latch's count: the farm's own at level `DC`, the sum of all at `XDC`. `None` if
     /// there is none.
-    pub(crate) async fn get_latch(
-        &self,
-        latch: JavaLatch<'_>,
-        level: &str,
-    ) -> Result<Option<i64>, JavaError> {
+    pub async fn get_latch(&self, latch: JavaLatch<'_>, level: &str) -> Result<Option<i64>, JavaError> {
         let JavaLatch { farm, client, id, .. } = latch;
         self.ask(json!([
             "get-latch",
@@ -349,23 +344,23 @@ impl JavaSide {
     }
 
     /// Returns the cells that a filter of the class `Filters` passes, a line each.
-    pub(crate) async fn scan(&self, table: &TableName, filter: &str) -> Result<Vec<String>, JavaError> {
+    pub async fn scan(&self, table: &TableName, filter: &str) -> Result<Vec<String>, JavaError> {
         self.ask(json!(["scan", table.to_string(), filter])).await
     }
 
     /// Performs a get or a scan with these options. Returns a line for each cell of each answer, and
     /// one behind each answer.
-    pub(crate) async fn read(&self, table: &TableName, options: &[String]) -> Result<Vec<String>, JavaError> {
+    pub async fn read(&self, table: &TableName, options: &[String]) -> Result<Vec<String>, JavaError> {
         self.ask(json!(["read", table.to_string(), options])).await
     }
 
     /// Performs the puts and deletes of a row.
-    pub(crate) async fn write(&self, table: &TableName, options: &[String]) -> Result<(), JavaError> {
+    pub async fn write(&self, table: &TableName, options: &[String]) -> Result<(), JavaError> {
         self.ask(json!(["write", table.to_string(), options])).await
     }
 
     /// Runs a load to its end.
-    pub(crate) async fn spin(&self, spin: Spin<'_>) -> Result<Vec<Cycle>, JavaError> {
+    pub async fn spin(&self, spin: Spin<'_>) -> Result<Vec<Cycle>, JavaError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
         let Spin {
             threads,

@@ -17,7 +17,7 @@ use super::{Cluster, eventually, standalone};
 const POLICY_PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
 
 /// Returns a name that no other test and no other run uses.
-pub(crate) fn unique_name(what: &str) -> TableName {
+pub fn unique_name(what: &str) -> TableName {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let run = fastrand::u32(..);
@@ -25,17 +25,17 @@ pub(crate) fn unique_name(what: &str) -> TableName {
 }
 
 /// A descriptor with the family `f`.
-pub(crate) fn plain(name: TableName) -> TableDescriptor {
+pub fn plain(name: TableName) -> TableDescriptor {
     TableDescriptor::from(name).with_family(FamilyDescriptor::new("f"))
 }
 
 /// A descriptor with the family `f` and the endpoint.
-pub(crate) fn with_endpoint(name: TableName) -> TableDescriptor {
+pub fn with_endpoint(name: TableName) -> TableDescriptor {
     plain(name).with_multi_row_mutation_endpoint()
 }
 
 /// A descriptor with everything that this rule needs.
-pub(crate) fn ruled(name: TableName, rule: &PartitionRule) -> TableDescriptor {
+pub fn ruled(name: TableName, rule: &PartitionRule) -> TableDescriptor {
     rule.attributes()
         .into_iter()
         .fold(with_endpoint(name), |descriptor, (key, value)| {
@@ -44,23 +44,23 @@ pub(crate) fn ruled(name: TableName, rule: &PartitionRule) -> TableDescriptor {
 }
 
 /// Partitions by the first three bytes.
-pub(crate) fn by_three(name: TableName) -> TableDescriptor {
+pub fn by_three(name: TableName) -> TableDescriptor {
     ruled(name, &PartitionRule::prefix_length(3).unwrap())
 }
 
 /// Partitions by the first three bytes, and no endpoint.
-pub(crate) fn by_three_without_endpoint(name: TableName) -> TableDescriptor {
+pub fn by_three_without_endpoint(name: TableName) -> TableDescriptor {
     plain(name).with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
 }
 
 /// Partitions by the first three bytes, with the family for records.
-pub(crate) fn recorded(name: TableName) -> TableDescriptor {
+pub fn recorded(name: TableName) -> TableDescriptor {
     by_three(name).with_record_family()
 }
 
 /// Partitions by the first three bytes as on old tables: the policy, and no restriction. A manual
 /// split at a key inside a partition cuts it there.
-pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
+pub fn by_three_of_old(name: TableName) -> TableDescriptor {
     with_endpoint(name)
         .with_attribute(
             "SPLIT_POLICY",
@@ -71,7 +71,7 @@ pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
 
 /// Where cells are when they are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Storage {
+pub enum Storage {
     Memstore,
     StoreFiles,
     /// One store file, without the cells that no read returns any more.
@@ -80,13 +80,13 @@ pub(crate) enum Storage {
 
 /// A table that is deleted when this is dropped, also after a failed test.
 #[derive(Debug)]
-pub(crate) struct TestTable {
-    pub(crate) name: TableName,
+pub struct TestTable {
+    pub name: TableName,
     config: Config,
 }
 
 impl TestTable {
-    pub(crate) async fn create(
+    pub async fn create(
         what: &str,
         descriptor: impl FnOnce(TableName) -> TableDescriptor,
         split_keys: &[&'static str],
@@ -94,7 +94,7 @@ impl TestTable {
         Self::create_on(&standalone(), what, descriptor, split_keys).await
     }
 
-    pub(crate) async fn create_on(
+    pub async fn create_on(
         cluster: &Cluster,
         what: &str,
         descriptor: impl FnOnce(TableName) -> TableDescriptor,
@@ -114,34 +114,34 @@ impl TestTable {
     }
 
     /// A table that the tested code creates.
-    pub(crate) fn unmade(what: &str) -> Self {
+    pub fn unmade(what: &str) -> Self {
         Self {
             name: unique_name(what),
             config: standalone().config(),
         }
     }
 
-    pub(crate) fn of(&self, connection: &Connection) -> Table {
+    pub fn of(&self, connection: &Connection) -> Table {
         connection.table(self.name.clone()).unwrap()
     }
 
-    pub(crate) async fn open(&self, connection: &Connection) -> PartitionedTable {
+    pub async fn open(&self, connection: &Connection) -> PartitionedTable {
         PartitionedTable::open(connection, self.name.clone())
             .await
             .unwrap()
     }
 
-    pub(crate) async fn open_with(&self, connection: &Connection, options: OpenOptions) -> PartitionedTable {
+    pub async fn open_with(&self, connection: &Connection, options: OpenOptions) -> PartitionedTable {
         options.open(connection, self.name.clone()).await.unwrap()
     }
 
-    pub(crate) async fn regions(&self, connection: &Connection) -> Vec<RegionInfo> {
+    pub async fn regions(&self, connection: &Connection) -> Vec<RegionInfo> {
         let regions = Admin::new(connection).regions(&self.name).await.unwrap();
         regions.into_iter().map(|found| found.region).collect()
     }
 
     /// Moves all written cells there.
-    pub(crate) async fn store_in(&self, connection: &Connection, storage: Storage) {
+    pub async fn store_in(&self, connection: &Connection, storage: Storage) {
         let admin = Admin::new(connection);
         if !matches!(storage, Storage::Memstore) {
             admin.flush_table(&self.name).await.unwrap();
@@ -154,7 +154,7 @@ impl TestTable {
     /// Splits the region of a row at that row, and waits until both halves are served. A half of an
     /// earlier split has references to the files of the whole for minutes, and can't be split again
     /// until then.
-    pub(crate) async fn split_at(&self, connection: &Connection, row: &'static str) {
+    pub async fn split_at(&self, connection: &Connection, row: &'static str) {
         let regions = self.regions(connection).await;
         let region = regions.iter().find(|region| region.contains(row.as_bytes()));
         Admin::new(connection)
@@ -170,7 +170,7 @@ impl TestTable {
     }
 
     /// Merges the table's two regions, and waits until that is done.
-    pub(crate) async fn merge_both(&self, connection: &Connection) {
+    pub async fn merge_both(&self, connection: &Connection) {
         let regions = self.regions(connection).await;
         Admin::new(connection).merge_regions(&regions).await.unwrap();
         eventually("the merged region is served", async || {
@@ -203,7 +203,7 @@ impl Drop for TestTable {
 
 /// A table that the tests of one file share, each with its own rows. It is created for the first of
 /// them and deleted after the last. A runtime stops with its test, so connections are not shared.
-pub(crate) struct SharedTable {
+pub struct SharedTable {
     what: &'static str,
     descriptor: fn(TableName) -> TableDescriptor,
     split_keys: &'static [&'static str],
@@ -211,7 +211,7 @@ pub(crate) struct SharedTable {
 }
 
 impl SharedTable {
-    pub(crate) const fn new(
+    pub const fn new(
         what: &'static str,
         descriptor: fn(TableName) -> TableDescriptor,
         split_keys: &'static [&'static str],
@@ -224,7 +224,7 @@ impl SharedTable {
         }
     }
 
-    pub(crate) async fn get(&self) -> Arc<TestTable> {
+    pub async fn get(&self) -> Arc<TestTable> {
         let mut current = self.current.lock().await;
         if let Some(table) = current.upgrade() {
             return table;
