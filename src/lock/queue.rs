@@ -369,7 +369,7 @@ mod tests {
         });
     }
 
-    /// Each process holds the lock as often as it can, as `suite::lock_fairness` does in real time. Returns
+    /// Each process holds the lock as often as it can, as `suite::client_side::lock_fairness` does in real time. Returns
     /// the longest wait, in rounds of all processes.
     async fn longest_wait(hbase: &FakeHBase, id: &str) -> Result<f64> {
         const PROCESSES: usize = 32;
