@@ -6,7 +6,10 @@
 //! flight, a transaction is sent at once.
 //!
 //! A server takes far longer for two small calls than for one of both. So further calls, on disjoint
-//! rows, begin only if they have many mutations, or if each has one transaction.
+//! rows, begin only if they have many mutations, or if each has one transaction. For a server that is far
+//! away there are more, because most of its calls are on the way. A call that takes much longer than
+//! others is overdue: perhaps it waits for a row that another client keeps locked. It no longer counts,
+//! and those that wait and have other rows continue without it.
 //!
 //! If the call was applied, all are committed. If it was certainly not applied, each is sent again
 //! in a call of its own and gets its own outcome, so a transaction that the server refuses does not
@@ -31,7 +34,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use hbase_client::{
     Durability, Effect,
-    low_level::{CallerSpan, KEEP_THE_RUNTIME},
+    low_level::{CallerSpan, CallsInFlight, KEEP_THE_RUNTIME, Pace},
 };
 use tokio::{
     runtime::Handle,
@@ -58,9 +61,6 @@ const WORTH_A_CALL: usize = 128;
 /// The limits of one shared call, which keep it short.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
-/// The longest wait for a call to end, unless that call has the same rows. After that, a transaction
-/// is sent alone: all calls in flight may wait for a row that another client keeps locked.
-const PATIENCE: Duration = Duration::from_millis(100);
 /// How long after its deadline a transaction still waits while a shared call carries it. That call
 /// ends with the first deadline of its members, and reports the outcome a moment later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -158,13 +158,14 @@ pub(super) struct GroupCommit {
 struct Regions {
     of: HashMap<Bytes, RegionCalls>,
     next_ticket: u64,
+    pace: Pace,
 }
 
 /// The calls of one region, while there are any.
 #[derive(Debug, Default)]
 struct RegionCalls {
-    in_flight: usize,
-    /// Whether a call of several transactions has begun since none was in flight.
+    calls: CallsInFlight<()>,
+    /// Whether a call of several transactions has begun since none counted.
     is_shared: bool,
     queue: Queue,
 }
@@ -199,8 +200,10 @@ struct Ticket {
 struct Lane<S: SendRequest> {
     group: Arc<GroupCommit>,
     region: Bytes,
+    number: u64,
     rows: Vec<RowHash>,
     sender: S,
+    is_answered: bool,
     /// Whether its call has begun. One that is dropped before, because the runtime has ended, begins no
     /// other: that would be dropped by the same statement.
     has_begun: bool,
@@ -255,15 +258,13 @@ impl GroupCommit {
             Entered::Alone(call) => return call.await,
             Entered::Queued(ticket) => ticket,
         };
-        let mut limit = deadline.min(Instant::now() + PATIENCE);
+        let mut limit = deadline.min(Instant::now() + self.patience());
         loop {
             match timeout_at(limit, &mut ticket.answer).await {
                 Ok(answer) => return answer.unwrap_or_else(|_| Err(ended(ticket.claim()))),
                 Err(_) if limit < deadline => {
-                    limit = deadline.min(limit + PATIENCE);
-                    if let Some(call) = ticket.enter_late(sender) {
-                        return call.await;
-                    }
+                    limit = deadline.min(Instant::now() + self.patience());
+                    self.begin_calls(region, sender);
                 }
                 Err(_) if ticket.claim() => {
                     let was_queued = ticket.leave().is_some();
@@ -279,13 +280,24 @@ impl GroupCommit {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time after which a call is overdue.
+    fn patience(&self) -> Duration {
+        self.regions().pace.patience()
+    }
+
     /// Begins a call of one transaction, or puts it into the queue if it has to wait.
     fn enter<S: SendRequest>(self: &Arc<Self>, region: &Bytes, member: Member, sender: &S) -> Entered {
         let mut regions = self.regions();
-        let Regions { of, next_ticket } = &mut *regions;
+        let Regions {
+            of,
+            next_ticket,
+            pace,
+        } = &mut *regions;
         let calls = of.entry(region.clone()).or_default();
+        let now = Instant::now();
+        calls.count_no_overdue(pace, now);
         let is_first = calls.queue.is_empty() && calls.queue.are_free(member.all_rows());
-        if is_first && calls.has_lane(Some(&member)) {
+        if is_first && calls.has_lane(pace, Some(&member)) {
             return Entered::Alone(self.begin_alone(region, calls, member, sender));
         }
         let number = *next_ticket;
@@ -299,7 +311,7 @@ impl GroupCommit {
             answer,
         };
         calls.queue.insert(number, Box::new(waiting));
-        let may_begin = calls.has_lane(None);
+        let may_begin = calls.has_lane(pace, None);
         drop(regions);
         if may_begin {
             self.begin_calls(region, sender);
@@ -321,51 +333,71 @@ impl GroupCommit {
         member: Member,
         sender: &S,
     ) -> BoxFuture<'static, Result<bool>> {
-        calls.in_flight += 1;
+        let number = calls.calls.begin((), Instant::now());
         calls.queue.lock(member.all_rows());
-        let mut lane = self.lane(region, member.all_rows().collect(), sender);
+        let mut lane = self.lane(region, number, member.all_rows().collect(), sender);
         lane.has_begun = true;
         lane.send(member)
     }
 
-    /// Begins calls as long as lanes are free and transactions wait that may go.
+    /// Begins calls as long as lanes are free, without overdue calls, and transactions wait that may go.
     fn begin_calls<S: SendRequest>(self: &Arc<Self>, region: &Bytes, sender: &S) {
         loop {
-            let taken = {
+            let (number, taken) = {
                 let mut regions = self.regions();
-                let Some(calls) = regions.of.get_mut(region) else {
+                let Regions { of, pace, .. } = &mut *regions;
+                let Some(calls) = of.get_mut(region) else {
                     return;
                 };
-                calls.take(self.limits, Instant::now())
+                let now = Instant::now();
+                calls.count_no_overdue(pace, now);
+                let Some(call) = calls.take(pace, self.limits, now) else {
+                    return;
+                };
+                call
             };
-            if taken.is_empty() {
-                return;
-            }
             let rows = taken.iter().flat_map(|(_, waiting)| waiting.member.all_rows());
-            let lane = self.lane(region, rows.collect(), sender);
+            let lane = self.lane(region, number, rows.collect(), sender);
             sender.runtime().spawn(share(lane, taken));
         }
     }
 
-    fn lane<S: SendRequest>(self: &Arc<Self>, region: &Bytes, rows: Vec<RowHash>, sender: &S) -> Lane<S> {
+    fn lane<S: SendRequest>(
+        self: &Arc<Self>,
+        region: &Bytes,
+        number: u64,
+        rows: Vec<RowHash>,
+        sender: &S,
+    ) -> Lane<S> {
         Lane {
             group: Arc::clone(self),
             region: region.clone(),
+            number,
             rows,
             sender: sender.clone(),
+            is_answered: false,
             has_begun: false,
         }
     }
 }
 
 impl RegionCalls {
+    fn count_no_overdue(&mut self, pace: &Pace, now: Instant) {
+        while self.calls.next_overdue(pace.patience(), now).is_some() {}
+        self.is_shared &= self.calls.counted() > 0;
+    }
+
     /// Returns whether the transactions that may go, and this one, may begin a call.
-    fn has_lane(&self, arriving: Option<&Member>) -> bool {
-        if self.in_flight == 0 || self.in_flight >= LANES {
-            return self.in_flight == 0;
+    fn has_lane(&self, pace: &Pace, arriving: Option<&Member>) -> bool {
+        let in_flight = self.calls.counted();
+        if in_flight == 0 || in_flight < pace.on_the_way() {
+            return true;
+        }
+        if in_flight >= LANES {
+            return false;
         }
         let transactions = self.queue.ready().len() + usize::from(arriving.is_some());
-        let are_few = transactions <= 1 && self.in_flight < SINGLE_LANES && !self.is_shared;
+        let are_few = transactions <= 1 && in_flight < SINGLE_LANES && !self.is_shared;
         let first = self.queue.ready().next();
         let is_alone = first.is_some_and(|(_, waiting)| waiting.alone);
         let waiting = self.queue.ready().map(|(_, waiting)| &waiting.member);
@@ -377,11 +409,16 @@ impl RegionCalls {
         are_few || is_alone || waiting.chain(arriving).any(&mut is_worth_a_call)
     }
 
-    /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
-    /// are taken, or all that wait have rows of calls in flight.
-    fn take(&mut self, limits: ShareLimits, now: Instant) -> Vec<(u64, Box<Waiting>)> {
-        if !self.has_lane(None) {
-            return Vec::new();
+    /// Takes the transactions of one call out of the queue, and begins it. Returns its number and them;
+    /// none if all lanes are taken, or all that wait have rows of calls in flight.
+    fn take(
+        &mut self,
+        pace: &Pace,
+        limits: ShareLimits,
+        now: Instant,
+    ) -> Option<(u64, Vec<(u64, Box<Waiting>)>)> {
+        if !self.has_lane(pace, None) {
+            return None;
         }
         let mut call = SharedCall::default();
         // The versions of transactions that are passed over: later ones must not overtake them.
@@ -403,14 +440,14 @@ impl RegionCalls {
         for ticket in parked {
             self.queue.check(ticket);
         }
-        if !call.tickets.is_empty() {
-            self.in_flight += 1;
-            self.is_shared |= call.tickets.len() > 1;
+        if call.tickets.is_empty() {
+            return None;
         }
+        self.is_shared |= call.tickets.len() > 1;
         let tickets = call.tickets.into_iter();
-        tickets
-            .filter_map(|ticket| Some((ticket, self.queue.take(ticket)?)))
-            .collect()
+        let taken = tickets.filter_map(|ticket| Some((ticket, self.queue.take(ticket)?)));
+        let taken = taken.collect();
+        Some((self.calls.begin((), now), taken))
     }
 }
 
@@ -495,19 +532,6 @@ impl Ticket {
         regions.remove_if_idle(&self.region);
         waiting
     }
-
-    /// Begins a call of its own although all lanes are taken, unless it waits for rows or a version of
-    /// calls in flight or of transactions before it.
-    fn enter_late<S: SendRequest>(&self, sender: &S) -> Option<BoxFuture<'static, Result<bool>>> {
-        let mut regions = self.group.regions();
-        let calls = regions.of.get_mut(&self.region)?;
-        calls.queue.check(self.number);
-        if !calls.queue.is_ready(self.number) {
-            return None;
-        }
-        let Waiting { member, .. } = *calls.queue.take(self.number)?;
-        Some(self.group.begin_alone(&self.region, calls, member, sender))
-    }
 }
 
 impl Drop for Ticket {
@@ -521,7 +545,7 @@ impl Drop for Ticket {
 
 impl Regions {
     fn remove_if_idle(&mut self, region: &Bytes) {
-        let is_idle = |calls: &RegionCalls| calls.in_flight == 0 && calls.queue.is_empty();
+        let is_idle = |calls: &RegionCalls| calls.calls.is_empty() && calls.queue.is_empty();
         if self.of.get(region).is_some_and(is_idle) {
             self.of.remove(region);
         }
@@ -533,7 +557,12 @@ impl<S: SendRequest> Lane<S> {
     fn send(self, member: Member) -> BoxFuture<'static, Result<bool>> {
         COALESCED.record(1, || []);
         let deadline = member.deadline;
-        Box::pin(async move { self.sender.send(&member.into_request(), deadline).await })
+        Box::pin(async move {
+            let mut lane = self;
+            let sent = lane.sender.send(&member.into_request(), deadline).await;
+            lane.is_answered = sent.is_ok();
+            sent
+        })
     }
 
     /// Puts transactions back into the queue, each for a call of its own.
@@ -555,9 +584,12 @@ impl<S: SendRequest> Drop for Lane<S> {
     fn drop(&mut self) {
         {
             let mut regions = self.group.regions();
-            if let Some(calls) = regions.of.get_mut(&self.region) {
-                calls.in_flight -= 1;
-                calls.is_shared &= calls.in_flight > 0;
+            let Regions { of, pace, .. } = &mut *regions;
+            if let Some(calls) = of.get_mut(&self.region) {
+                if let Some(ended) = calls.calls.end(self.number).filter(|_| self.is_answered) {
+                    pace.record(ended.began().elapsed());
+                }
+                calls.is_shared &= calls.calls.counted() > 0;
                 calls.queue.unlock(&self.rows);
             }
             regions.remove_if_idle(&self.region);
@@ -590,6 +622,7 @@ async fn share<S: SendRequest>(mut lane: Lane<S>, mut members: Vec<(u64, Box<Wai
     let caller = all().next().map(|member| member.caller.clone());
     let sent = lane.sender.send(&request, deadline);
     let sent = caller.unwrap_or_else(CallerSpan::current).within(sent).await;
+    lane.is_answered = sent.is_ok();
     match sent {
         Err(error) if count > 1 && !error.is_outcome_unknown() => {
             tracing::debug!(partition = %request.partitions[0], members = count, %error, "sending singly");

@@ -75,10 +75,6 @@ impl Queue {
         self.ready.iter().map(waiting)
     }
 
-    pub(super) fn is_ready(&self, ticket: u64) -> bool {
-        self.ready.contains(&ticket)
-    }
-
     pub(super) fn insert(&mut self, ticket: u64, waiting: Box<Waiting>) {
         for row in &waiting.member.rows {
             match self.by_row.entry(*row) {

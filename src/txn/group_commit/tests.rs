@@ -10,7 +10,7 @@ use hbase_client::{
 };
 use prost::Message;
 use rstest::rstest;
-use tokio::runtime::Builder;
+use tokio::{runtime::Builder, time::sleep_until};
 
 use super::*;
 use crate::txn::endpoint_request::encode_mutations;
@@ -198,8 +198,15 @@ async fn commit(group: &Arc<GroupCommit>, server: &Server, asked: Asked) -> Resu
     group.send(&"region".into(), member(&asked), server).await
 }
 
+/// The group of a table whose servers are nearby, though their calls take long.
+fn nearby(limits: ShareLimits) -> Arc<GroupCommit> {
+    let group = GroupCommit::new(limits);
+    group.regions().pace.record(Duration::ZERO);
+    group
+}
+
 fn group() -> Arc<GroupCommit> {
-    GroupCommit::new(LIMITS)
+    nearby(LIMITS)
 }
 
 /// Commits all of them concurrently. Before them, as many others take all lanes.
@@ -409,7 +416,7 @@ macro_rules! start_lanes {
 #[tokio::test(start_paused = true)]
 async fn further_calls_begin_only_with_many_mutations() {
     let server = Server::new(CALL, |_, _| Act::Commit);
-    let group = GroupCommit::new(ShareLimits {
+    let group = nearby(ShareLimits {
         mutations: 2 * WORTH_A_CALL,
         bytes: 1 << 20,
     });
@@ -455,7 +462,7 @@ async fn dropped_transaction_takes_none_along(#[case] in_flight: bool, #[case] c
 }
 
 #[tokio::test(start_paused = true)]
-async fn impatient_transaction_is_sent_alone_unless_its_rows_are_locked() {
+async fn transaction_goes_without_overdue_calls_unless_its_rows_are_locked() {
     let server = Server::new(10 * SECOND, |_, _| Act::Commit);
     let began = Instant::now();
     let group = group();
@@ -465,9 +472,75 @@ async fn impatient_transaction_is_sent_alone_unless_its_rows_are_locked() {
         (applied.unwrap(), began.elapsed())
     };
     let (_, free, locked) = futures::join!(lanes, timed("b"), timed("c lane1"));
-    assert_eq!(free, (true, PATIENCE + 10 * SECOND));
+    assert_eq!(free, (true, Pace::default().patience() + 10 * SECOND));
     assert_eq!(locked, (true, 20 * SECOND));
     server.assert_disjoint();
+}
+
+/// Returns the commits in five seconds of eight tasks, each with one at a time.
+async fn rate(group: &Arc<GroupCommit>, server: &Server) -> usize {
+    let end = Instant::now() + 5 * SECOND;
+    let tasks = (0..8).map(async |task| {
+        let mut done = 0;
+        while Instant::now() < end {
+            commit(group, server, ask(&format!("row{task}"))).await.unwrap();
+            done += 1;
+        }
+        done
+    });
+    join_all(tasks).await.into_iter().sum()
+}
+
+#[rstest]
+#[case::alone(&["stuck"])]
+#[case::two(&["stuck", "stuck too"])]
+#[case::shared(&["a", "b", "stuck", "stuck too"])]
+#[tokio::test(start_paused = true)]
+async fn stuck_commits_slow_down_no_other_of_their_region(#[case] first: &'static [&'static str]) {
+    let is_stuck = |rows: &[String]| rows.iter().any(|row| row == "stuck" || row == "too");
+    let server = Server::new(CALL, move |_, rows| match is_stuck(rows) {
+        true => Act::Hang,
+        false => Act::Commit,
+    });
+    let group = group();
+    let before = rate(&group, &server).await;
+    let stuck: Vec<_> = first
+        .iter()
+        .map(|rows| {
+            let (group, server) = (Arc::clone(&group), server.clone());
+            tokio::spawn(async move { commit(&group, &server, ask(rows)).await })
+        })
+        .collect();
+    // Those that share a call wait for the first ones.
+    tokio::time::sleep(3 * CALL).await;
+    let beside = rate(&group, &server).await;
+    assert!(beside * 100 >= before * 90, "{before} commits, then {beside}");
+    for stuck in stuck {
+        stuck.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_far_away_do_not_wait_for_each_other() {
+    const ARRIVALS: u32 = 500;
+    let server = Server::new(2 * CALL, |_, _| Act::Commit);
+    let group = GroupCommit::new(LIMITS);
+    assert!(commit(&group, &server, ask("first")).await.unwrap());
+    let began = Instant::now();
+    let arrivals = (0..ARRIVALS).map(async |number| {
+        let arrival = began + Duration::from_millis(7) * number;
+        sleep_until(arrival).await;
+        commit(&group, &server, ask(&format!("row{number}")))
+            .await
+            .unwrap();
+        arrival.elapsed()
+    });
+    let times: Duration = join_all(arrivals).await.into_iter().sum();
+    assert!(
+        times <= (2 * CALL).mul_f64(1.05) * ARRIVALS,
+        "{:?}",
+        times / ARRIVALS
+    );
 }
 
 #[tokio::test(start_paused = true)]

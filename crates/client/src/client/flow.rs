@@ -36,7 +36,7 @@ pub(super) struct FlowLimits {
 #[derive(Debug)]
 pub(super) struct Flow<T> {
     limits: FlowLimits,
-    calls: CallsInFlight,
+    calls: CallsInFlight<RegionsOfCall>,
     pace: Pace,
     /// The number of calls that became overdue since one was answered.
     overdue: u32,
@@ -79,7 +79,7 @@ impl<T> Flow<T> {
             let Some(call) = self.calls.next_overdue(self.patience(), now) else {
                 return false;
             };
-            self.suspects.extend(call.regions.iter().cloned());
+            self.suspects.extend(call.what().iter().cloned());
             self.overdue += 1;
         }
         true
@@ -108,9 +108,9 @@ impl<T> Flow<T> {
         let Some(ended) = self.calls.end(number).filter(|_| end.is_answered) else {
             return;
         };
-        self.pace.record(ended.began.elapsed());
+        self.pace.record(ended.began().elapsed());
         self.overdue = 0;
-        for region in ended.regions.iter() {
+        for region in ended.what().iter() {
             self.suspects.remove(region);
         }
     }

@@ -65,6 +65,7 @@ pub use crate::cluster::{CallKind, ServerTarget};
 pub use authentication::AuthenticatedUser;
 pub use batch::RowOperation;
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
+pub use calls_in_flight::{CallInFlight, CallsInFlight, Pace};
 pub use change_log::{AdminChange, ChangeLog};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;

@@ -16,6 +16,7 @@
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
 //! | [`condition`], [`convert`], [`MutationMessage`], [`pb`] | HBase's messages |
+//! | [`CallsInFlight`], [`Pace`] | calls that others wait for, without those that are overdue, and the time that they take |
 //! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
 //! | [`Metric`], [`Timer`], [`GaugeUnit`] | metrics, if the feature `metrics` is on |
 //! | [`KEEP_THE_RUNTIME`] | the hint if the runtime of a connection has ended, or is not driven |
@@ -35,8 +36,8 @@ pub use self::{
 };
 pub use crate::{
     client::{
-        ActionAnswer, CallKind, FailedAttempt, GetAnswer, MultiCall, Pauses, RegionAction, RegionAttempt,
-        RegionCall, RowCheck, ServerTarget,
+        ActionAnswer, CallInFlight, CallKind, CallsInFlight, FailedAttempt, GetAnswer, MultiCall, Pace,
+        Pauses, RegionAction, RegionAttempt, RegionCall, RowCheck, ServerTarget,
     },
     cluster::{ProofTurn, Proofs, RegionLocation},
     config::{bounded, login_name, site_properties},

@@ -1,11 +1,6 @@
 use super::*;
 use crate::{
-    client::Connection,
-    cluster::Cluster,
-    error::Effect,
-    model::Put,
-    rpc::Recovery,
-    wire::cell_block::Codec,
+    client::Connection, cluster::Cluster, error::Effect, model::Put, rpc::Recovery, wire::cell_block::Codec,
 };
 
 fn change() -> Item<MultiCall> {

@@ -95,7 +95,7 @@ pub(super) struct Traffic {
 /// The operations of a group.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    calls: CallsInFlight,
+    calls: CallsInFlight<RegionsOfCall>,
     /// Whether a call with several mutations has begun since none was counted.
     is_shared: bool,
     pub(super) waiting: VecDeque<Waiting>,
@@ -234,7 +234,7 @@ impl Traffic {
             while let Some(call) = queue.calls.next_overdue(patience, now) {
                 self.counted -= 1;
                 if group.is_of_gets {
-                    self.suspects.extend(call.regions.iter().cloned());
+                    self.suspects.extend(call.what().iter().cloned());
                 }
             }
             queue.is_shared &= queue.calls.counted() > 0;
@@ -247,13 +247,13 @@ impl Traffic {
         if let Some(queue) = self.groups.get_mut(group)
             && let Some(ended) = queue.calls.end(number)
         {
-            if !ended.is_overdue {
+            if !ended.is_overdue() {
                 self.counted -= 1;
                 queue.is_shared &= queue.calls.counted() > 0;
             }
             if is_answered {
-                self.pace.record(now.saturating_duration_since(ended.began));
-                for region in ended.regions.iter() {
+                self.pace.record(now.saturating_duration_since(ended.began()));
+                for region in ended.what().iter() {
                     self.suspects.remove(region);
                 }
             }
