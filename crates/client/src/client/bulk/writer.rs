@@ -111,6 +111,8 @@ struct State {
     bytes: usize,
     watermark: Watermark,
     failures: Vec<FailedWrite>,
+    /// Counts the steps of the task.
+    steps: u64,
     /// Why the task does not write any more.
     end: Option<Error>,
 }
@@ -196,7 +198,11 @@ async fn write_all(end: End, rules: Rules) {
     let End { shared, table } = &end;
     let mut bulk = Bulk::new(table, rules);
     loop {
-        let added = shared.state().added.take();
+        let added = {
+            let mut state = shared.state();
+            state.steps += 1;
+            state.added.take()
+        };
         if !added.mutations().is_empty() {
             bulk.add(&added);
         }
@@ -283,8 +289,8 @@ impl Writer {
     /// - [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if 1,000 failures were not
     ///   [taken](Self::take_failures);
     /// - [`Closed`](crate::ErrorKind::Closed) if the runtime of the connection has ended;
-    /// - [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) if no mutation was done for twice the
-    ///   operation timeout, because that runtime is not driven. The writer then accepts no more mutations.
+    /// - [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) if nothing was done for twice the
+    ///   operation timeout because that runtime is not driven. The writer then accepts no more mutations.
     ///
     /// # Cancel safety
     ///
@@ -338,25 +344,31 @@ impl Writer {
         }))
     }
 
-    /// Returns the first value that `check` returns. Checks now and whenever mutations are done. Each of them
-    /// has a deadline, so the writer ends if none is done for much longer.
+    /// Returns the first value that `check` returns. Checks now and whenever mutations are done. Ends the
+    /// writer if its task takes no step although it is woken.
     async fn when_done<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
         // Most writes find room at once.
         let first = check(&mut self.shared.state());
         if let Some(value) = first {
             return value;
         }
-        let waited = 2 * self.table.operation_timeout;
+        let patience = self.table.operation_timeout;
+        let mut woken_at = None;
         loop {
             let mut done = pin!(self.shared.done.notified());
             done.as_mut().enable();
             if let Some(value) = check(&mut self.shared.state()) {
                 return value;
             }
-            if timeout(waited, done).await.is_err() && !self.is_idle() {
-                self.task.abort();
-                let error = CallError::NotDriven { waited, sent: true }.into_error();
-                self.shared.end(&in_context(error, &self.table));
+            if timeout(patience, done).await.is_err() && !self.is_idle() {
+                let steps = self.shared.state().steps;
+                if woken_at.replace(steps) == Some(steps) {
+                    self.task.abort();
+                    let waited = 2 * patience;
+                    let error = CallError::NotDriven { waited, sent: true }.into_error();
+                    self.shared.end(&in_context(error, &self.table));
+                }
+                self.shared.added.notify_one();
             }
         }
     }
