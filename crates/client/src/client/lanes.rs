@@ -35,7 +35,6 @@ use std::{
     time::Duration,
 };
 
-use prost::Message;
 use tokio::{
     sync::Notify,
     task::yield_now,
@@ -58,7 +57,6 @@ use crate::{
     observe::client_metrics::COALESCED,
     rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::{
-        cell_block::CellBlockDecoder,
         convert,
         multi::{EncodedGetRequest, EncodedMutateRequest},
         pb,
@@ -103,20 +101,9 @@ struct Lane {
 impl Shared {
     /// Executes an operation, alone or in a shared call. Makes one attempt.
     ///
-    /// A get whose call is stuck, perhaps at another region, enters the lanes once more, while the first
-    /// call may still answer it.
+    /// One that has a second chance, and whose call is stuck, perhaps at another region, enters the lanes
+    /// once more, while the first call may still answer it. Only gets may have one.
     pub(super) async fn execute(
-        self: &Arc<Self>,
-        location: &Arc<RegionLocation>,
-        options: &CallOptions,
-        operation: &Operation,
-        limit: AttemptLimit,
-    ) -> Attempted {
-        self.execute_in_lane(location, options, operation, limit, operation.is_get)
-            .await
-    }
-
-    async fn execute_in_lane(
         self: &Arc<Self>,
         location: &Arc<RegionLocation>,
         options: &CallOptions,
@@ -166,7 +153,7 @@ impl Shared {
             patience = self.lanes.patience(&location.server);
             self.begin_without_overdue(&location.server, &group, now);
             if has_second_chance && ticket.is_taken() && taken_since.replace(now).is_some() {
-                let again = self.execute_in_lane(location, options, operation, limit.clone(), false);
+                let again = self.execute(location, options, operation, limit.clone(), false);
                 tokio::select! {
                     biased;
                     answer = &mut ticket.answer => break answer,
@@ -220,7 +207,10 @@ impl Shared {
         let message = Some(operation.message.clone());
         let (result, mut block) = if operation.is_get {
             let request = EncodedGetRequest { region, get: message };
-            let answer = self.call(location, options, "Get", &request, limit).await;
+            let answer = self
+                .cluster
+                .call_region_server(location, ServiceKind::Client, options, "Get", &request, limit)
+                .await;
             let (answer, block): (pb::GetResponse, _) = answer?;
             (answer.result, block)
         } else {
@@ -230,26 +220,15 @@ impl Shared {
                 mutation,
                 nonce_group: operation.nonce_group,
             };
-            let answer = self.call(location, options, "Mutate", &request, limit).await;
+            let answer = self
+                .cluster
+                .call_region_server(location, ServiceKind::Client, options, "Mutate", &request, limit)
+                .await;
             let (answer, block): (pb::MutateResponse, _) = answer?;
             (answer.result, block)
         };
         convert::row(result.unwrap_or_default(), &mut block)
             .map_err(|error| CallError::BadAnswer(error.to_string().into()))
-    }
-
-    /// Calls a method of the region server that serves a region. Makes one attempt.
-    pub(super) async fn call<M: Message, R: Message + Default>(
-        &self,
-        location: &RegionLocation,
-        options: &CallOptions,
-        method: &'static str,
-        request: &M,
-        limit: AttemptLimit,
-    ) -> Result<(R, CellBlockDecoder), CallError> {
-        self.cluster
-            .call_region_server(location, ServiceKind::Client, options, method, request, limit)
-            .await
     }
 }
 
@@ -355,9 +334,14 @@ impl Lane {
                 let call = SharedCall::new(&operations);
                 let location = &self.location;
                 let options = operations[0].options.clone();
-                let answer = self
-                    .client
-                    .call(location, &options, "Multi", &call.request, limit);
+                let answer = self.client.cluster.call_region_server(
+                    location,
+                    ServiceKind::Client,
+                    &options,
+                    "Multi",
+                    &call.request,
+                    limit,
+                );
                 let answer = until_abandoned(&mut operations, answer).await;
                 self.is_answered = answer.as_ref().is_some_and(is_answered);
                 answer.map(|answer| {

@@ -310,9 +310,10 @@ impl RegionAttempt<'_, '_> {
         let Table {
             connection, options, ..
         } = self.call.table;
+        let (location, options, limit) = (self.location, &options.call, self.limit());
         let answer = connection
             .shared
-            .execute(self.location, &options.call, operation, self.limit())
+            .execute(location, options, operation, limit, operation.is_get())
             .await;
         self.ended(answer)
     }

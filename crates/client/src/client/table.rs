@@ -15,7 +15,7 @@ use crate::{
         Durability, IntoBytes, IntoTableName, Limits, Mutation, Scan, TableDescriptor, TableName,
         set_attribute,
     },
-    rpc::{AttemptLimit, CallError, CallOptions},
+    rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::cell_block::{CellBlockDecoder, Codec},
 };
 
@@ -245,9 +245,10 @@ impl Table {
         request: &M,
         limit: AttemptLimit,
     ) -> Result<(R, CellBlockDecoder), CallError> {
+        let options = &self.options.call;
         self.connection
-            .shared
-            .call(location, &self.options.call, method, request, limit)
+            .cluster()
+            .call_region_server(location, ServiceKind::Client, options, method, request, limit)
             .await
     }
 }

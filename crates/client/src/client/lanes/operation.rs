@@ -58,6 +58,10 @@ impl Operation {
         }
     }
 
+    pub(in crate::client) fn is_get(&self) -> bool {
+        self.is_get
+    }
+
     /// Returns what may share a call with it, as a word for metrics.
     pub(super) fn kind(&self) -> &'static str {
         match self.is_get {
