@@ -8,7 +8,7 @@
 
 use hbase_txn::{
     BytesBinary, Config, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule,
-    PartitionedTable, Put, Result, Scan, Table, TableDescriptor, admin::Admin,
+    PartitionedTable, Put, Result, Scan, Table, TableDescriptor, TableDescriptorExt, admin::Admin,
 };
 
 #[tokio::main]

@@ -3,7 +3,7 @@
 //! There is one [`Error`] type: that of the client, with the kinds of this crate. The `?` operator
 //! converts a [`ClientError`] into it.
 
-use hbase_client::{BytesBinary, Effect, Failure, FailureKind, Partition, WrapsClient};
+use hbase_client::{Effect, Failure, FailureKind, WrapsClient};
 pub use hbase_client::{Error as ClientError, ErrorKind as ClientErrorKind};
 
 /// The error of a call of this crate. The client's own calls, such as those of
@@ -14,15 +14,6 @@ pub type Error = Failure<ErrorKind>;
 /// The result of every fallible call of this crate. HBase's own `Result` (a row) is called
 /// [`Row`](crate::Row) here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Adds the partition of an operation, unless the error names one of its rows.
-pub(crate) fn at_partition(error: Error, partition: &Partition) -> Error {
-    let prefix = BytesBinary(partition.prefix());
-    match partition.is_lone_row() {
-        true => error.at_row(&prefix),
-        false => error.at_partition(&prefix, &BytesBinary(partition.first_key())),
-    }
-}
 
 /// Makes the outcome of a failed operation unknown: it has written something before the failed call,
 /// whose own effect may be none.
@@ -51,6 +42,10 @@ pub(crate) fn unknown_if(written: bool) -> impl Fn(Error) -> Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
+    /// The table has no usable partition rule, so transactions are not possible on it.
+    NoPartitionRule,
+    /// A region boundary cuts a partition in two, so its rows cannot change together.
+    PartitionCut,
     /// A mutation belongs to another partition than the transaction it was added to.
     OtherPartition,
     /// The table has changed since it was opened, for example its partition rule: open it again.

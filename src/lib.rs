@@ -112,6 +112,7 @@ mod java_layout;
 pub mod latch;
 pub mod lock;
 mod observe;
+mod partition;
 mod random;
 mod table_descriptor;
 #[cfg(feature = "thrift")]
@@ -139,11 +140,11 @@ pub use hbase_client::{
     Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite,
     Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent,
     IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MappedAddress, MetaReplicaMode, Mutation,
-    ParallelScanner, Partition, PartitionRule, Permission, Printable, Put, QueryMetrics, ReadComparator,
-    ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInfo, RegionScanMetrics,
-    RemoteException, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerName, ServiceKind,
-    SingleColumnValueFilter, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
-    TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
+    ParallelScanner, Permission, Printable, Put, QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex,
+    RegexEngine, RegexFlag, RegionAnswer, RegionInfo, RegionScanMetrics, RemoteException, ResultScanner, Row,
+    RowOperation, Scan, ScanMetrics, ServerName, ServiceKind, SingleColumnValueFilter, SystemEnvironment,
+    Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, TimeRange, Writer,
+    WriterOptions, parse_bytes_binary,
 };
 #[cfg(feature = "kerberos")]
 #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
@@ -155,6 +156,7 @@ pub use hbase_client::{
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use hbase_client::{TlsOptions, TlsVersion};
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
+pub use partition::{Partition, PartitionRule};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{
     Batch, Committed, ExplainedGroup, Explanation, FailedCondition, GroupOutcome, OpenOptions, Operation,

@@ -6,7 +6,10 @@ use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{FamilyDescriptor, TableDescriptor, TableName};
 use tokio::time::Instant;
 
-use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    partition::PartitionRule,
+};
 
 /// The features of [`TableDescriptor::REQUIRES`] that this release knows.
 const FEATURES: [&str; 0] = [];
@@ -70,6 +73,10 @@ pub trait TableDescriptorExt: Sized {
     /// that it can't bypass the feature. This release knows none.
     const REQUIRES: &'static str = "hbase-txn.requires";
 
+    /// Sets the partition rule: the split restriction, and the older policy for servers without it.
+    #[must_use]
+    fn with_partition_rule(self, rule: &PartitionRule) -> Self;
+
     /// Adds the family for transactions with a record, [`RECORD_FAMILY`](Self::RECORD_FAMILY), or
     /// sets the attributes that it needs.
     ///
@@ -129,6 +136,11 @@ pub trait TableDescriptorExt: Sized {
 }
 
 impl TableDescriptorExt for TableDescriptor {
+    fn with_partition_rule(self, rule: &PartitionRule) -> Self {
+        let attributes = rule.attributes().into_iter();
+        attributes.fold(self, |table, (key, value)| table.with_attribute(key, value))
+    }
+
     fn with_record_family(self) -> Self {
         let family = self
             .family(Self::RECORD_FAMILY)

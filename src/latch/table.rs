@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_admin::Admin;
-use hbase_client::{FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
+use hbase_client::{FamilyDescriptor, IntoTableName, TableDescriptor, TableName};
 
 use crate::{
     error::{ClientErrorKind, Error, Result},
     java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, bucket_split_keys},
+    partition::PartitionRule,
+    table_descriptor::TableDescriptorExt,
 };
 
 /// The prefix that the Java library adds to a table's suffix.

@@ -29,7 +29,7 @@ use super::{
     releases::RecentReleases,
     row_state::{self, RowLease, RowState},
 };
-use crate::error::{ClientErrorKind, Error, Result};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How long a fencing cell is kept after its last change: longer than clocks of servers differ, so
 /// that the next number is higher, but limited, or every id would leave a cell behind.
@@ -444,7 +444,7 @@ async fn locate_together(
 }
 
 /// Returns the error of a region without all rows of a lock, or `None` if it has them.
-fn parted(lock: &LockLocation, region: &RegionInfo) -> Option<ClientError> {
+fn parted(lock: &LockLocation, region: &RegionInfo) -> Option<Error> {
     let rows = &lock.rows.rows;
     let outside = rows.iter().find(|row| !region.contains(row))?;
     let is_cut = rows.iter().any(|row| region.contains(row));
@@ -459,7 +459,7 @@ fn parted(lock: &LockLocation, region: &RegionInfo) -> Option<ClientError> {
         "a region boundary lies between {what}: {} is not in {range}",
         BytesBinary(outside)
     );
-    let error = ClientError::new(ClientErrorKind::PartitionCut, text);
+    let error = Error::new(ErrorKind::PartitionCut, text);
     Some(if is_cut {
         error.with_hint(
             "merge these regions; a table that LockTableOptions creates never splits there (its split \

@@ -16,7 +16,7 @@ use super::{
     state::{LockLoss, ReleaseOutcome},
 };
 use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     observe,
 };
 
@@ -61,7 +61,7 @@ impl LockSet {
     /// # Errors
     ///
     /// Returns the errors of [`LockRequest::acquire`], naming the lock that was not available, and
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if there are no requests or two for the same
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if there are no requests or two for the same
     /// lock.
     pub async fn acquire(requests: Vec<LockRequest>) -> Result<Self> {
         let Some(first) = requests.first() else {
@@ -198,10 +198,10 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
                 }
             }
             // If one lock is cut by a region boundary itself, another try cannot help.
-            Err(error) if error.kind() == ClientErrorKind::PartitionCut && error.is_retryable() => {
+            Err(error) if error.kind() == ErrorKind::PartitionCut && error.is_retryable() => {
                 failed.get_or_insert(All::Parted(error));
             }
-            Err(error) if error.kind() == ClientErrorKind::PartitionCut || error.is_outcome_unknown() => {
+            Err(error) if error.kind() == ErrorKind::PartitionCut || error.is_outcome_unknown() => {
                 failed = Some(All::Refused(error));
             }
             Err(error) => return Err(error),

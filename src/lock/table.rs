@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use hbase_admin::Admin;
-use hbase_client::{FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
+use hbase_client::{FamilyDescriptor, IntoTableName, TableDescriptor, TableName};
 
 use super::layout::FAMILY;
 use crate::{
     error::{ClientErrorKind, Error, Result},
     java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, bucket_split_keys},
+    partition::PartitionRule,
+    table_descriptor::TableDescriptorExt,
 };
 
 /// The options of a lock table to create.

@@ -18,14 +18,13 @@ use std::{
 };
 
 use futures::FutureExt;
-use hbase_client::Partition;
 use tokio::{
     sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock},
     time::{Instant, timeout_at},
 };
 
 use super::group_commit::{GroupCommit, ShareLimits, not_sent};
-use crate::error::Result;
+use crate::{error::Result, partition::Partition};
 
 /// The queues of one table's partitions, and the calls that transactions share.
 #[derive(Debug)]

@@ -696,7 +696,7 @@ fn explain(error: Error) -> Error {
 fn classify(error: Error, claim: Option<Claim>) -> Outcome {
     match error.kind() {
         _ if error.is_outcome_unknown() => Outcome::Unknown(Unsettled::new(error, claim)),
-        ErrorKind::Client(ClientErrorKind::PartitionCut)
+        ErrorKind::PartitionCut
         | ErrorKind::PartitionRuleChanged
         | ErrorKind::FeatureUnknown
         | ErrorKind::Client(ClientErrorKind::ConditionsUnsupported)

@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, slice, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Cell, CellKind, Durability, Effect, Increment, Partition, Put, TableDescriptor,
+    Cell, CellKind, Durability, Effect, Increment, Put, TableDescriptor,
     low_level::{CallKind, MultiCall, RegionAction, RegionCall, condition, pb},
 };
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use super::{
     sequence::{Extent, ToRead},
     terms::Terms,
 };
-use crate::{error::Result, table_descriptor::TableDescriptorExt};
+use crate::{error::Result, partition::Partition, table_descriptor::TableDescriptorExt};
 
 const QUALIFIER: &str = "d";
 const PLACEHOLDER: &str = "e";

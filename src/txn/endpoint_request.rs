@@ -5,12 +5,13 @@
 
 use bytes::{Bytes, BytesMut};
 use hbase_client::{
-    Durability, Mutation, Partition,
+    Durability, Mutation,
     low_level::{MutationMessage, pb},
 };
 use prost::Message;
 
 use super::servers::Needs;
+use crate::partition::Partition;
 
 /// The approximate number of bytes of an encoded mutation besides its row and cells.
 const OVERHEAD: usize = 32;
@@ -138,9 +139,10 @@ fn concat<'a>(parts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use hbase_client::{PartitionRule, Put, low_level::condition};
+    use hbase_client::{Put, low_level::condition};
 
     use super::*;
+    use crate::partition::PartitionRule;
 
     #[test]
     fn concatenated_requests_are_one_request_with_all_parts() {

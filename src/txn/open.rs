@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_admin::Admin;
 use hbase_client::{
-    BytesBinary, Connection, IntoTableName, PartitionRule, RegionInfo, TableDescriptor,
+    BytesBinary, Connection, IntoTableName, RegionInfo, TableDescriptor,
     low_level::{Limits, TableCalls, table_openings},
 };
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     observe,
+    partition::PartitionRule,
     table_descriptor::{TableDescriptorExt, usable_descriptor},
 };
 
@@ -250,7 +251,7 @@ fn refuse_cut_partitions<'a>(
     match cuts.first() {
         None => Ok(()),
         Some(first) => Err(Error::new(
-            ClientErrorKind::PartitionCut,
+            ErrorKind::PartitionCut,
             match cuts.len() {
                 1 => format!("a region boundary cuts {first}"),
                 many => format!("{many} region boundaries cut partitions; the first: {first}"),

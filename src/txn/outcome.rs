@@ -3,10 +3,13 @@
 use std::fmt;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, Cell, Partition, Row};
+use hbase_client::{BytesBinary, Cell, Row};
 
 use super::settle::Unsettled;
-use crate::error::{Error, ErrorKind, Result, at_partition};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    partition::Partition,
+};
 
 /// The outcome of a transaction.
 #[derive(Debug)]
@@ -140,7 +143,7 @@ impl Outcome {
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         let error = Self::new(ErrorKind::ConditionNotMet, rejection.to_string());
-        at_partition(error.at_operation("transaction"), &rejection.partition)
+        rejection.partition.in_context(error.at_operation("transaction"))
     }
 }
 

@@ -10,13 +10,16 @@ use std::{slice, sync::Arc};
 
 use bytes::Bytes;
 use hbase_client::{
-    EndpointCall, Error as ClientError, Get, Partition, Row,
+    EndpointCall, Error as ClientError, Get, Row,
     low_level::{ActionAnswer, CallKind, FailedAttempt, MultiCall, RegionCall, RegionLocation},
 };
 use tokio::time::Instant;
 
 use super::{proof, proven_table::ProvenTable, rule_reading, servers::Needs};
-use crate::error::{ClientErrorKind, Error, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    partition::Partition,
+};
 
 /// The attempts of a call to the region of one or several partitions.
 pub(super) struct PartitionCall<'a> {
@@ -192,7 +195,7 @@ impl<'a> PartitionCall<'a> {
 ///
 /// # Errors
 ///
-/// Returns [`PartitionCut`](ClientErrorKind::PartitionCut) if there is none.
+/// Returns [`PartitionCut`](ErrorKind::PartitionCut) if there is none.
 pub(super) async fn locate_whole(
     attempts: &mut RegionCall<'_>,
     partitions: &[Partition],
@@ -208,9 +211,9 @@ pub(super) async fn locate_whole(
 }
 
 /// Returns the error of a partition whose rows lie in two regions.
-pub(super) fn cut(partition: &Partition, range: &str) -> ClientError {
-    ClientError::new(
-        ClientErrorKind::PartitionCut,
+pub(super) fn cut(partition: &Partition, range: &str) -> Error {
+    Error::new(
+        ErrorKind::PartitionCut,
         format!("partition {partition} is cut in two: the region of its first row, {range}, does not have all of it"),
     )
     .with_hint("merge its regions")
@@ -225,7 +228,7 @@ mod tests {
     use hbase_fake::{Call, FakeHBase, Latency};
 
     use super::*;
-    use crate::{PartitionedTable, txn::Outcome};
+    use crate::{PartitionedTable, error::ClientErrorKind, txn::Outcome};
 
     fn run(test: impl AsyncFnOnce(&FakeHBase) -> Result<(), Box<dyn StdError>>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -324,14 +327,14 @@ mod tests {
             let table = hbase.connect().await?.table("orders")?;
             let row = Bytes::from_static(b"a");
             let mut call = after_a_lost_answer(hbase, &table, &row, false).await?;
-            let refusal = || ClientError::new(ClientErrorKind::PartitionCut, "cut");
+            let refusal = || Error::new(ErrorKind::PartitionCut, "cut");
             let location = call.locate().await?;
             call.look_again(&location, refusal())?;
             let location = call.locate().await?;
             let error = call.look_again(&location, refusal()).unwrap_err();
             assert_eq!(
                 (error.kind(), error.effect()),
-                (ClientErrorKind::PartitionCut, Effect::Unknown)
+                (ErrorKind::PartitionCut, Effect::Unknown)
             );
             Ok(())
         });

@@ -2,10 +2,10 @@
 //! partition versions.
 
 use bytes::Bytes;
-use hbase_client::{Environment, Increment, Partition, TableDescriptor};
+use hbase_client::{Environment, Increment, TableDescriptor};
 
 use super::reserved_rows::VERSION;
-use crate::{random, table_descriptor::TableDescriptorExt};
+use crate::{partition::Partition, random, table_descriptor::TableDescriptorExt};
 
 pub(super) const QUALIFIER: &str = "v";
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{
-    Connection, FamilyDescriptor, IntoBytes, IntoTableName, Partition, PartitionRule, Table, TableDescriptor,
-    TableName, low_level::TableCalls,
+    Connection, FamilyDescriptor, IntoBytes, IntoTableName, Table, TableDescriptor, TableName,
+    low_level::TableCalls,
 };
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, Result},
+    partition::{Partition, PartitionRule},
     table_descriptor::TableDescriptorExt,
 };
 
@@ -79,9 +80,9 @@ impl PartitionedTable {
     ///   [`TableDisabled`](ClientErrorKind::TableDisabled);
     /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) if the table requires a feature that
     ///   this release does not know;
-    /// - [`NoPartitionRule`](ClientErrorKind::NoPartitionRule) if it has no rule or an invalid one;
+    /// - [`NoPartitionRule`](crate::ErrorKind::NoPartitionRule) if it has no rule or an invalid one;
     /// - [`EndpointMissing`](ClientErrorKind::EndpointMissing) if the endpoint does not answer;
-    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if a region boundary lies inside a
+    /// - [`PartitionCut`](crate::ErrorKind::PartitionCut) if a region boundary lies inside a
     ///   partition;
     /// - [`WeakDurability`](crate::ErrorKind::WeakDurability) if commits could be lost;
     /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) if the table declares partition
@@ -165,7 +166,7 @@ impl PartitionedTable {
     ///
     /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if the partition is larger than the
     ///   limits;
-    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if its rows lie in two regions, which
+    /// - [`PartitionCut`](crate::ErrorKind::PartitionCut) if its rows lie in two regions, which
     ///   cannot be read at one point in time;
     /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the partition could not be read
     ///   completely within the operation timeout;

@@ -7,10 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_client::{
-    BytesBinary, Condition, Durability, Mutation, Partition, PartitionRule, RegionInfo, ServerName,
-    TableDescriptor,
-};
+use hbase_client::{BytesBinary, Condition, Durability, Mutation, RegionInfo, ServerName, TableDescriptor};
 
 use super::{
     operation::Operation,
@@ -22,6 +19,7 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
+    partition::{Partition, PartitionRule},
     table_descriptor::TableDescriptorExt,
 };
 

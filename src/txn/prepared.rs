@@ -7,7 +7,7 @@ use super::{
     digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, record::SeenRecord,
     sequence::Sequence, settle::Claim, terms::Terms,
 };
-use crate::error::{Error, Result, at_partition};
+use crate::error::{Error, Result};
 
 /// A group that is ready to send.
 pub(super) struct Prepared<'a> {
@@ -108,7 +108,7 @@ impl<'a> Prepared<'a> {
 pub(super) fn in_context(table: &ProvenTable, group: &Group, error: Error) -> Error {
     let error = name_counter(error, group, table.terms());
     let error = error.at_operation("transaction").at_table(table.name());
-    at_partition(error, &group.partition)
+    group.partition.in_context(error)
 }
 
 /// Names the column of an increment that the server refused because the stored value has another

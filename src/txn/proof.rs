@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Durability, Get, Increment, Partition, Put, ReadFilter, Scan, TimeRange,
+    Durability, Get, Increment, Put, ReadFilter, Scan, TimeRange,
     low_level::{ActionAnswer, FailedAttempt, MultiCall, RegionAction, RegionLocation},
 };
 use tokio::time::{Instant, sleep_until};
@@ -22,7 +22,10 @@ use super::{
     reserved_rows::{CLOCK, TRIALS, reserved_row},
     servers::{self, Capability, MAX_SKEW, Needs, ServerTime},
 };
-use crate::error::{ClientErrorKind, Error, ErrorKind};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind},
+    partition::Partition,
+};
 
 /// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;

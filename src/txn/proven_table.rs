@@ -5,12 +5,13 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use hbase_client::{Environment, Partition, Table, TableName};
+use hbase_client::{Environment, Table, TableName};
 
 use super::{
     region_floor::RegionFloors, reserved_rows::CLOCK, rule_watch::RuleWatch, servers::Servers,
     settlements::SeenSettlements, terms::Terms,
 };
+use crate::partition::Partition;
 
 /// A table opened for transactions. Cheap to clone.
 #[derive(Clone)]

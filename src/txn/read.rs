@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Cell, CellKind, Condition, Partition, ReadFilter, Row, Scan, TimeRange,
+    BytesBinary, Cell, CellKind, Condition, ReadFilter, Row, Scan, TimeRange,
     low_level::{CallKind, LATEST_TIMESTAMP, RegionCall, ScanParts},
 };
 use tokio::time::Instant;
@@ -21,7 +21,10 @@ use super::{
     sequence::{Extent, Seen, ToRead, is_ahead},
     servers::ServerTime,
 };
-use crate::error::{ClientErrorKind, Error, Result};
+use crate::{
+    error::{ClientErrorKind, Error, Result},
+    partition::Partition,
+};
 
 /// The maximum number of bytes read for one transaction.
 const MAX_BYTES: usize = 256 << 20;

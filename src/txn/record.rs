@@ -17,13 +17,12 @@
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use hbase_client::{
-    BytesBinary, Cell, Environment, IntoBytes, Partition, SystemEnvironment, TableDescriptor,
-};
+use hbase_client::{BytesBinary, Cell, Environment, IntoBytes, SystemEnvironment, TableDescriptor};
 
 use super::{digest::Digest, reserved_rows::reserved_row, servers::millis};
 use crate::{
     error::{ClientErrorKind, Error, Result},
+    partition::Partition,
     random,
     table_descriptor::TableDescriptorExt,
 };
@@ -305,8 +304,10 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::random::fixed::{Fixed, WALL_CLOCK};
-    use hbase_client::PartitionRule;
+    use crate::{
+        partition::PartitionRule,
+        random::fixed::{Fixed, WALL_CLOCK},
+    };
 
     fn record(state: State) -> Record {
         Record {

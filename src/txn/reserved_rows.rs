@@ -1,9 +1,12 @@
 //! The rows that this layer keeps in a partition. No I/O.
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, Partition};
+use hbase_client::BytesBinary;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    partition::Partition,
+};
 
 /// The row of the partition's version.
 pub(super) const VERSION: &[u8] = b"version";

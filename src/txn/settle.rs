@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_client::{
-    Effect, Environment as _, Get, Partition, Put, Row,
+    Effect, Environment as _, Get, Put, Row,
     low_level::{
         ActionAnswer, CallKind, MultiCall, MutationParts, RegionAction, TableCalls, condition,
         timestamp_after,
@@ -27,8 +27,10 @@ use super::{
     settlements::Position,
 };
 use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result, at_partition},
-    observe, random,
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    observe,
+    partition::Partition,
+    random,
 };
 
 /// How much older than a commit a settlement is, by the clocks, if it was certainly made before.
@@ -485,7 +487,7 @@ impl Claim {
         let error = error
             .at_operation(format!("settling transaction {}", self.id))
             .at_table(self.table.name());
-        at_partition(error, &self.partition)
+        self.partition.in_context(error)
     }
 }
 

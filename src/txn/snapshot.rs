@@ -3,7 +3,7 @@
 use std::{slice, vec};
 
 use bytes::Bytes;
-use hbase_client::{Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor, low_level::ScanParts};
+use hbase_client::{Cell, FromValue, IntoBytes, Row, Scan, TableDescriptor, low_level::ScanParts};
 use tokio::time::Instant;
 
 use super::{
@@ -11,7 +11,8 @@ use super::{
     read::rows_at_once, reserved_rows::TRIALS, terms::Terms,
 };
 use crate::{
-    error::{ClientErrorKind, Error, Result, at_partition},
+    error::{ClientErrorKind, Error, Result},
+    partition::Partition,
     table_descriptor::TableDescriptorExt,
 };
 
@@ -210,7 +211,7 @@ pub(super) async fn read(
 ) -> Result<Snapshot> {
     let in_context = |error: Error| {
         let error = error.at_operation(OPERATION).at_table(table.name());
-        at_partition(error, &partition)
+        partition.in_context(error)
     };
     options
         .check_range(&partition, table.terms())

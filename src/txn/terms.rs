@@ -3,10 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
-use hbase_client::{Durability, PartitionRule, TableDescriptor, low_level::Limits};
+use hbase_client::{Durability, TableDescriptor, low_level::Limits};
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    partition::PartitionRule,
     table_descriptor::TableDescriptorExt,
 };
 

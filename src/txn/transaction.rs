@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use hbase_client::{
-    Append, Condition, Delete, Increment, IntoBytes, Partition, Put, TableName, low_level::TableCalls,
-};
+use hbase_client::{Append, Condition, Delete, Increment, IntoBytes, Put, TableName, low_level::TableCalls};
 
 use super::{
     commit::Committer,
@@ -15,7 +13,7 @@ use super::{
     proven_table::ProvenTable,
     record::{RecordRequest, TransactionId},
 };
-use crate::error::Result;
+use crate::{error::Result, partition::Partition};
 
 /// Mutations of one partition that are applied together or not at all, under the conditions that
 /// the transaction names.

@@ -11,10 +11,7 @@ mod view;
 
 use std::time::Duration;
 
-use hbase_client::{
-    Partition,
-    low_level::{Pauses, TableCalls},
-};
+use hbase_client::low_level::{Pauses, TableCalls};
 use tokio::time::Instant;
 
 use self::{options::Recording, view::Change};
@@ -28,7 +25,10 @@ use super::{
     settle::{Claim, Ended, settled_elsewhere},
     snapshot::{self, Snapshot},
 };
-use crate::error::{Error, ErrorKind, Result, at_partition};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    partition::Partition,
+};
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl<'a> Update<'a> {
         let error = error
             .at_operation(OPERATION)
             .at_table(self.committer.table().name());
-        at_partition(error, &self.partition)
+        self.partition.in_context(error)
     }
 }
 

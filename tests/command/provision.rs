@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use hbase_txn::TableDescriptor;
+use hbase_txn::{TableDescriptor, TableDescriptorExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

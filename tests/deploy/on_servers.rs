@@ -5,8 +5,8 @@ use std::{fs, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Severity, TableAlteration, TableFile, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
-    TableName, admin::Admin,
+    Connection, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
+    TableDescriptorExt, TableName, admin::Admin,
 };
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ async fn site_rule_keeps_splits_off_prefixes_unseen_by_clients() {
     let error = PartitionedTable::open(&connection, name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NoPartitionRule, "{error}");
     drop_table(&connection, &name).await;
 }
 

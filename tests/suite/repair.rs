@@ -5,8 +5,8 @@ use std::{sync::Mutex, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor, admin::Admin,
-    lock::LockTableOptions,
+    ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
+    admin::Admin, lock::LockTableOptions,
 };
 
 use crate::support::{
@@ -237,7 +237,7 @@ async fn a_lock_table_is_repaired_by_the_rule_that_its_finding_names() {
     let repair = Repair::new(&connection, table.name.clone()).unwrap();
     // The table may be for something else.
     let guess = repair.plan().await.unwrap_err().kind();
-    assert_eq!(guess, ClientErrorKind::NoPartitionRule);
+    assert_eq!(guess, ErrorKind::NoPartitionRule);
     let repair = repair.by_rule(PartitionRule::prefix_length(1).unwrap());
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 1);
     assert_eq!(boundaries(&connection, &table).await, ["", "A", "B", "C"]);
@@ -253,7 +253,7 @@ async fn unrepairable_tables_are_refused() {
         planned
     };
     let table = TestTable::create("repairplain", plain, &["xxxm"]).await;
-    assert_eq!(refused(&table).await, ClientErrorKind::NoPartitionRule);
+    assert_eq!(refused(&table).await, ErrorKind::NoPartitionRule);
     let table = TestTable::create("repairoff", by_three, &["xxxm"]).await;
     Admin::new(&connection).disable_table(&table.name).await.unwrap();
     assert_eq!(refused(&table).await, ClientErrorKind::TableDisabled);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use hbase_provision::{Amount, NextSplit, Sampling, Skew, SkewReport};
 use hbase_txn::{
-    BytesBinary, ClientErrorKind, Connection, FamilyDescriptor, Put, ReadFilter, Scan, TableName,
+    BytesBinary, ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, Put, ReadFilter, Scan, TableName,
     admin::Admin,
 };
 
@@ -244,7 +244,7 @@ async fn unmeasured_parts_are_reported() {
     let kind = async |skew: Skew| skew.run(|_| {}).await.unwrap_err();
     let skew = |name: &TableName| Skew::new(&connection, name.clone()).unwrap();
     let error = kind(skew(&table.name)).await;
-    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule);
+    assert_eq!(error.kind(), ErrorKind::NoPartitionRule);
     assert_eq!(error.table(), Some(table.name.to_string().as_str()));
     for (wrong, named) in [
         (skew(&table.name).sampling(Sampling::Fraction(0.0)), "sample of 0"),

@@ -7,8 +7,8 @@ use std::{
 };
 
 use hbase_txn::{
-    ClientErrorKind, Config, Connection, OpenOptions, PartitionRule, PartitionedTable, Put, SnapshotOptions,
-    TableDescriptorExt, admin::Admin,
+    ClientErrorKind, Config, Connection, ErrorKind, OpenOptions, PartitionRule, PartitionedTable, Put,
+    SnapshotOptions, TableDescriptorExt, admin::Admin,
 };
 use rstest::rstest;
 
@@ -204,7 +204,7 @@ async fn a_partition_in_two_regions_has_no_snapshot() {
         .open_with(&connection, OpenOptions::new().allow_cut_partitions())
         .await;
     let error = table.snapshot("xxx").await.unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::PartitionCut);
+    assert_eq!(error.kind(), ErrorKind::PartitionCut);
     says(&error, &["partition xxx is cut in two", "merge its regions"]);
     assert!(table.snapshot("xxy").await.unwrap().is_empty());
     // A client with a region cache from before the merge looks the regions up again.

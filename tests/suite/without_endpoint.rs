@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Append, ClientErrorKind, Condition, Delete, FamilyDescriptor, Get, Increment, OpenOptions, PartitionRule,
-    PartitionedTable, Put, Row, Scan, TableDescriptor, TableDescriptorExt, TableName, Transaction,
-    admin::Admin,
+    Append, ClientErrorKind, Condition, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions,
+    PartitionRule, PartitionedTable, Put, Row, Scan, TableDescriptor, TableDescriptorExt, TableName,
+    Transaction, admin::Admin,
 };
 use rstest::rstest;
 
@@ -113,9 +113,9 @@ async fn table_without_a_rule_or_with_a_cut_partition_is_refused() {
             .kind()
     };
     let owned = TestTable::create("bare_norule", plain, &[]).await;
-    assert_eq!(refused(&owned).await, ClientErrorKind::NoPartitionRule);
+    assert_eq!(refused(&owned).await, ErrorKind::NoPartitionRule);
     let owned = TestTable::create("bare_cut", by_three_without_endpoint, &["xxxm"]).await;
-    assert_eq!(refused(&owned).await, ClientErrorKind::PartitionCut);
+    assert_eq!(refused(&owned).await, ErrorKind::PartitionCut);
 }
 
 #[tokio::test]

@@ -128,11 +128,11 @@ async fn tables_that_transactions_are_not_possible_on() {
             ClientErrorKind::TableNotFound
         );
         let table = TestTable::create_on(cluster, "norule", plain, &[]).await;
-        assert_eq!(refused(&table.name).await, ClientErrorKind::NoPartitionRule);
+        assert_eq!(refused(&table.name).await, ErrorKind::NoPartitionRule);
         let table = TestTable::create_on(cluster, "noendpoint", by_three_without_endpoint, &[]).await;
         assert_eq!(refused(&table.name).await, ClientErrorKind::EndpointMissing);
         let table = TestTable::create_on(cluster, "cut", by_three, &["xxxm"]).await;
-        assert_eq!(refused(&table.name).await, ClientErrorKind::PartitionCut);
+        assert_eq!(refused(&table.name).await, ErrorKind::PartitionCut);
         Admin::new(&connection).disable_table(&table.name).await.unwrap();
         assert_eq!(refused(&table.name).await, ClientErrorKind::TableDisabled);
         Admin::new(&connection).disable_table(&table.name).await.unwrap();

@@ -112,6 +112,8 @@ fn command(error: &Error) -> Option<String> {
     let on_table = |action: &str| format!("hbase-txn table {action} {table}");
     let command = match error.kind() {
         _ if error.missing_family().is_some() => alter(&adding(error.missing_family()?)),
+        ErrorKind::NoPartitionRule => alter("--prefix-length N"),
+        ErrorKind::PartitionCut if !error.is_retryable() => on_table("repair"),
         ErrorKind::RecordFamilyMissing => on_table("check"),
         ErrorKind::WeakDurability => alter("--attribute DURABILITY=SYNC_WAL"),
         ErrorKind::Client(kind) => match kind {
@@ -120,9 +122,7 @@ fn command(error: &Error) -> Option<String> {
             ClientErrorKind::FamilyNotFound if error.remote().is_some() => on_table("describe"),
             ClientErrorKind::TableDisabled => on_table("enable"),
             ClientErrorKind::AccessDenied => format!("hbase-txn grant USER RWXC --table {table} --merge"),
-            ClientErrorKind::NoPartitionRule => alter("--prefix-length N"),
             ClientErrorKind::EndpointMissing => alter("--endpoint"),
-            ClientErrorKind::PartitionCut if !error.is_retryable() => on_table("repair"),
             ClientErrorKind::SwitchedOff => on_table("check"),
             _ => return None,
         },

@@ -50,10 +50,6 @@ pub enum ErrorKind {
     InvalidValue,
     /// A setting, an address or a configuration file cannot be used.
     InvalidConfig,
-    /// The table has no usable partition rule, so transactions are not possible on it.
-    NoPartitionRule,
-    /// A region boundary cuts a partition in two, so its rows cannot change together.
-    PartitionCut,
     /// `MultiRowMutationEndpoint` does not answer on the table.
     EndpointMissing,
     /// A region server does not honour conditions: those of multi-row transactions (HBase before

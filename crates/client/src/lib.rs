@@ -80,9 +80,9 @@ pub use hbase_security::{
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
-    IntoTableName, IntoValue, IsolationLevel, Mutation, Partition, PartitionRule, Permission, Put,
-    QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan,
-    ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableRegion, TableState, TimeRange,
+    IntoTableName, IntoValue, IsolationLevel, Mutation, Permission, Put, QueryMetrics, ReadComparator,
+    ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan, ServerName,
+    SingleColumnValueFilter, TableDescriptor, TableName, TableRegion, TableState, TimeRange,
     parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};

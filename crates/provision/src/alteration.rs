@@ -1,8 +1,8 @@
 //! Changes of single settings of a table.
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, PartitionRule, TableDescriptor, TableName};
-use hbase_txn::{Error, Result, TableDescriptorExt};
+use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, TableDescriptor, TableName};
+use hbase_txn::{Error, PartitionRule, Result, TableDescriptorExt};
 
 use super::attribute::{RULE_ATTRIBUTES, has_prefix_split_policy, is_of_split_policy, parsed};
 

@@ -259,10 +259,10 @@ pub(super) fn names_endpoint(name: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hbase_txn::PartitionRule;
     use rstest::rstest;
 
     use super::*;
-    use hbase_client::PartitionRule;
 
     #[test]
     fn the_attributes_of_every_rule_are_known() {

@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, fmt::Display};
 
-use hbase_client::{BytesBinary, PartitionRule, TableName};
+use hbase_client::{BytesBinary, TableName};
+use hbase_txn::PartitionRule;
 
 /// `hbase-txn table alter TABLE …`.
 pub(super) fn alter(table: &TableName, settings: &[&str]) -> String {

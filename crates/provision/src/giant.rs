@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use hbase_admin::{Admin, RegionLoad, low_level::AdminCalls};
-use hbase_client::{Partition, PartitionRule, RegionInfo, Scan, Table, TableDescriptor};
-use hbase_txn::Result;
+use hbase_client::{RegionInfo, Scan, Table, TableDescriptor};
+use hbase_txn::{Partition, PartitionRule, Result};
 use tokio::time::Instant;
 
 /// HBase's default limit for the store files of a region (`hbase.hregion.max.filesize`): 10 GiB.

@@ -5,10 +5,9 @@ use std::{
 };
 
 use futures::{FutureExt, future::join_all, poll};
-use hbase_client::PartitionRule;
 
 use super::*;
-use crate::error::ClientErrorKind;
+use crate::{error::ClientErrorKind, partition::PartitionRule};
 
 fn admission() -> Arc<Admission> {
     Admission::new(ShareLimits::within(usize::MAX, usize::MAX))

@@ -5,7 +5,7 @@ use std::{
 
 use futures::{future::join_all, poll};
 use hbase_client::{
-    Mutation, PartitionRule, Put,
+    Mutation, Put,
     low_level::{condition, pb},
 };
 use prost::Message;
@@ -13,7 +13,7 @@ use rstest::rstest;
 use tokio::{runtime::Builder, time::sleep_until};
 
 use super::*;
-use crate::txn::endpoint_request::encode_mutations;
+use crate::{partition::PartitionRule, txn::endpoint_request::encode_mutations};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time of a call, which is within the patience of those that wait.

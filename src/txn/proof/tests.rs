@@ -1,9 +1,10 @@
 use hbase_admin::Admin;
-use hbase_client::{Connection, FamilyDescriptor, PartitionRule, TableDescriptor};
+use hbase_client::{Connection, FamilyDescriptor, TableDescriptor};
 use hbase_fake::FakeHBase;
 
 use super::*;
 use crate::{
+    partition::PartitionRule,
     table_descriptor::TableDescriptorExt as _,
     txn::{OpenOptions, Outcome, PartitionedTable},
 };

@@ -1,4 +1,4 @@
-use hbase_client::{CellKind, PartitionRule, Put};
+use hbase_client::{CellKind, Put};
 use hbase_fake::FakeHBase;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -6,6 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     error::ErrorKind,
+    partition::PartitionRule,
     txn::{OpenOptions, PartitionedTable, UpdateOptions},
 };
 

@@ -8,14 +8,15 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    Append, BytesBinary, Cell, Condition, Delete, FromValue, Increment, Mutation, Partition, Put, Row,
-    TableDescriptor, TableName, low_level::MutationParts,
+    Append, BytesBinary, Cell, Condition, Delete, FromValue, Increment, Mutation, Put, Row, TableDescriptor,
+    TableName, low_level::MutationParts,
 };
 use tokio::time::Instant;
 
 use super::options::UpdateOptions;
 use crate::{
     error::{ClientErrorKind, Error, Result},
+    partition::Partition,
     table_descriptor::TableDescriptorExt,
     txn::{
         part::Part,

@@ -59,7 +59,7 @@ async fn plain_table_gets_fit_for_transactions_and_keeps_its_data() {
     let refused = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(refused.kind(), ClientErrorKind::NoPartitionRule);
+    assert_eq!(refused.kind(), ErrorKind::NoPartitionRule);
     let file = by_three(&table.name, "attributes = {MAX_FILESIZE = 1073741824}");
     let steps = Steps::default();
     let plan = plan(&connection, &file).await;
@@ -119,7 +119,7 @@ async fn boundary_added_between_plan_and_apply_is_refused() {
     for (table, plan) in [(&by_file, of_file), (&by_alter, of_alter)] {
         table.split_at(&connection, "xxxm").await;
         let error = plan.apply(&connection, &()).await.unwrap_err();
-        assert_eq!(error.kind(), ClientErrorKind::PartitionCut, "{error}");
+        assert_eq!(error.kind(), ErrorKind::PartitionCut, "{error}");
         says(
             &error,
             &[

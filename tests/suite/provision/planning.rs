@@ -84,7 +84,7 @@ async fn rule_is_refused_with_all_contradicting_boundaries() {
     );
     let before = Admin::new(&connection).descriptor(&table.name).await.unwrap();
     let error = plan.apply(&connection, &()).await.unwrap_err();
-    assert_eq!(error.kind(), hbase_txn::ClientErrorKind::PartitionCut);
+    assert_eq!(error.kind(), hbase_txn::ErrorKind::PartitionCut);
     says(
         &error,
         &[

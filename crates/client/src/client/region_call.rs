@@ -201,7 +201,11 @@ impl<'a> RegionCall<'a> {
     ///
     /// Returns this error, with the effect of earlier attempts, if this location was read after another
     /// one was refused.
-    pub fn look_again(&mut self, location: &RegionLocation, refusal: Error) -> Result<()> {
+    pub fn look_again<K: FailureKind>(
+        &mut self,
+        location: &RegionLocation,
+        refusal: Failure<K>,
+    ) -> Result<(), Failure<K>> {
         if self.has_looked_again {
             return Err(self.fail(location, refusal));
         }

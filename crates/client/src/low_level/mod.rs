@@ -15,6 +15,7 @@
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
+//! | [`key_after_prefix`], [`timestamp_after`], [`Limits`] | limits of keys, timestamps and cells |
 //! | [`condition`], [`convert`], [`MutationMessage`], [`pb`] | HBase's messages |
 //! | [`CallsInFlight`], [`Pace`] | calls that others wait for, without those that are overdue, and the time that they take |
 //! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
@@ -43,7 +44,7 @@ pub use crate::{
     config::{bounded, login_name, site_properties},
     model::{
         BitOperation, Check, Column, ComparatorKind, Counter, DeleteScope, FilterKind, LATEST_TIMESTAMP,
-        Limits, timestamp_after,
+        Limits, key_after_prefix, timestamp_after,
     },
     observe::{CallerSpan, GaugeUnit, Metric, OperationSpan, Timer},
     rpc::{Classification, KEEP_THE_RUNTIME},

@@ -64,6 +64,19 @@ pub(crate) fn key_before(row: &[u8]) -> Bytes {
     }
 }
 
+/// Returns the first key after all keys with the prefix, or an empty key if there is none.
+#[must_use]
+pub fn key_after_prefix(prefix: &[u8]) -> Bytes {
+    match prefix.iter().rposition(|byte| *byte != 0xff) {
+        Some(last) => {
+            let mut key = prefix[..=last].to_vec();
+            key[last] += 1;
+            key.into()
+        }
+        None => Bytes::new(),
+    }
+}
+
 /// Returns the next timestamp after an existing one.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! HBase's data model: names, rows, cells, mutations, reads, regions, tables, partitions. No I/O.
+//! HBase's data model: names, rows, cells, mutations, reads, regions, tables. No I/O.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,7 +15,6 @@
 //! | `condition` | requirements on rows, without which a transaction is not applied |
 //! | `region` | a region, its bounds and its servers |
 //! | `table_descriptor` | a table's families and attributes |
-//! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `permission` | permissions of users, on tables or on single cells |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
@@ -31,7 +30,6 @@ mod filter;
 mod increment;
 mod limits;
 mod mutation;
-mod partition;
 mod permission;
 mod put;
 mod read;
@@ -59,9 +57,8 @@ pub use filter::FilterKind;
 pub use increment::Counter;
 pub use increment::Increment;
 pub(crate) use limits::in_row;
-pub use limits::{LATEST_TIMESTAMP, Limits, timestamp_after};
+pub use limits::{LATEST_TIMESTAMP, Limits, key_after_prefix, timestamp_after};
 pub use mutation::Mutation;
-pub use partition::{Partition, PartitionRule};
 pub use permission::Permission;
 pub use put::{Column, Put};
 pub(crate) use read::Selection;

@@ -4,24 +4,22 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
 
-use super::{BytesBinary, Durability, IntoBytes, IntoTableName, PartitionRule, TableName};
+use super::{BytesBinary, Durability, IntoBytes, IntoTableName, TableName};
 use crate::error::{Error, Result};
 
 /// A table's descriptor: name, families, attributes. HBase keeps attributes as text in bytes.
 ///
 /// # Example
 ///
-/// A table whose rows with one prefix of three bytes stay in one region, with the endpoint that changes
-/// them together. Transactions with an id need one more family, which `with_record_family` of
-/// `hbase_txn::TableDescriptorExt` adds.
+/// A table with one family, and with the endpoint that changes several rows of a region together. For
+/// transactions, `hbase_txn::TableDescriptorExt` adds a partition rule and further families.
 ///
 /// ```
-/// use hbase_client::{FamilyDescriptor, PartitionRule, TableDescriptor};
+/// use hbase_client::{FamilyDescriptor, TableDescriptor};
 ///
 /// let orders = TableDescriptor::new("orders")
 ///     .unwrap()
 ///     .with_family(FamilyDescriptor::new("f"))
-///     .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
 ///     .with_multi_row_mutation_endpoint();
 /// assert!(orders.names_multi_row_mutation_endpoint());
 /// ```
@@ -116,15 +114,6 @@ impl TableDescriptor {
     #[must_use]
     pub fn with_attribute(mut self, key: impl IntoBytes, value: impl IntoBytes) -> Self {
         self.attributes.insert(key.into_bytes(), value.into_bytes());
-        self
-    }
-
-    /// Sets the partition rule: the split restriction, and the older policy for servers without it.
-    #[must_use]
-    pub fn with_partition_rule(mut self, rule: &PartitionRule) -> Self {
-        for (key, value) in rule.attributes() {
-            self = self.with_attribute(key, value);
-        }
         self
     }
 

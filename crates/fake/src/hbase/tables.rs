@@ -25,9 +25,8 @@ impl FakeHBase {
         self.create_table_with(table, families, &[], split_keys);
     }
 
-    /// Creates a table for transactions, with partitions by the length of a prefix, a delimiter, or a
-    /// rule of the client. Add the family `_txn` for transactions with an id, and `_lock` for locks in
-    /// partitions.
+    /// Creates a table for transactions, with partitions by the length of a prefix or by a delimiter.
+    /// Add the family `_txn` for transactions with an id, and `_lock` for locks in partitions.
     ///
     /// It is a table of [`create_table`](Self::create_table) with HBase's split restriction
     /// `KeyPrefix` or `DelimitedKeyPrefix`, and the split policy for servers without it.

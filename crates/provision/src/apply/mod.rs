@@ -64,7 +64,7 @@ impl Plan {
     ///
     /// Before any change:
     ///
-    /// - [`PartitionCut`](ClientErrorKind::PartitionCut),
+    /// - [`PartitionCut`](ErrorKind::PartitionCut),
     ///   [`NamespaceNotFound`](ClientErrorKind::NamespaceNotFound) and, for data loss,
     ///   [`InvalidInput`](ClientErrorKind::InvalidInput), if there are
     ///   [`refusals`](Self::refusals);
@@ -80,7 +80,7 @@ impl Plan {
     ///   endpoint;
     /// - [`ConditionsUnsupported`](ClientErrorKind::ConditionsUnsupported) if a region ignores
     ///   conditions;
-    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if a region boundary that was added
+    /// - [`PartitionCut`](ErrorKind::PartitionCut) if a region boundary that was added
     ///   meanwhile splits a partition;
     /// - for a table file, the error of any other problem that prevents the table's use, such as
     ///   [`WeakDurability`](ErrorKind::WeakDurability),
@@ -303,7 +303,7 @@ impl Application<'_> {
             Goal::Descriptor | Goal::Alteration(_) => {
                 let before = self.plan.found.iter();
                 let mut before = before.flat_map(|found| of_descriptor(&found.descriptor, &found.regions));
-                kind_of(finding) == ClientErrorKind::PartitionCut
+                kind_of(finding) == ErrorKind::PartitionCut
                     && !before.any(|before| before.what == finding.what)
             }
         }
@@ -346,15 +346,12 @@ impl Application<'_> {
 /// The kind of the error that opening a table with this finding returns.
 fn kind_of(finding: &Finding) -> ErrorKind {
     let kinds = [
-        (
-            Name::BoundaryInsidePartition,
-            ClientErrorKind::PartitionCut.into(),
-        ),
-        (Name::BoundaryInsideLock, ClientErrorKind::PartitionCut.into()),
+        (Name::BoundaryInsidePartition, ErrorKind::PartitionCut),
+        (Name::BoundaryInsideLock, ErrorKind::PartitionCut),
         (Name::FeatureUnknown, ErrorKind::FeatureUnknown),
         (Name::RecordsUnusable, ErrorKind::RecordFamilyMissing),
-        (Name::RuleInvalid, ClientErrorKind::NoPartitionRule.into()),
-        (Name::RuleMissing, ClientErrorKind::NoPartitionRule.into()),
+        (Name::RuleInvalid, ErrorKind::NoPartitionRule),
+        (Name::RuleMissing, ErrorKind::NoPartitionRule),
         (Name::VersionFamilyMissing, ClientErrorKind::FamilyNotFound.into()),
         (Name::WeakDurability, ErrorKind::WeakDurability),
     ];

@@ -1,6 +1,7 @@
 //! The 256 buckets of tables for locks and latches, by which such a table is recognised.
 
-use hbase_client::{PartitionRule, TableDescriptor, TableRegion};
+use hbase_client::{TableDescriptor, TableRegion};
+use hbase_txn::PartitionRule;
 
 /// Half of the boundaries that the Java libraries create.
 const MANY: usize = 128;
@@ -25,6 +26,7 @@ pub(super) fn has_buckets(descriptor: &TableDescriptor, regions: &[TableRegion])
 mod tests {
     use bytes::Bytes;
     use hbase_client::RegionInfo;
+    use hbase_txn::TableDescriptorExt;
 
     use super::*;
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use hbase_client::{BytesBinary, Partition, TableName};
+use hbase_client::{BytesBinary, TableName};
+use hbase_txn::Partition;
 use serde::Serialize;
 
 use super::name::Name;

@@ -1,8 +1,8 @@
 //! Regions that have grown too large, or have too much of a table's requests.
 
 use hbase_admin::{Admin, RegionLoad};
-use hbase_client::{PartitionRule, RegionInfo, Table, TableDescriptor, TableRegion};
-use hbase_txn::Result;
+use hbase_client::{RegionInfo, Table, TableDescriptor, TableRegion};
+use hbase_txn::{PartitionRule, Result};
 use tokio::time::Instant;
 
 use super::{finding::Finding, name::Name};

@@ -2,8 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableRegion};
-use hbase_txn::lock::{LockName, LockTableOptions};
+use hbase_client::{BytesBinary, TableDescriptor, TableRegion};
+use hbase_txn::{
+    PartitionRule,
+    lock::{LockName, LockTableOptions},
+};
 
 use super::{
     buckets::has_buckets,

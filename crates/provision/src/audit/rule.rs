@@ -1,8 +1,8 @@
 //! A table's partition rule, and boundaries that violate it.
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, Partition, PartitionRule, TableDescriptor, TableName, TableRegion};
-use hbase_txn::Error;
+use hbase_client::{BytesBinary, TableDescriptor, TableName, TableRegion};
+use hbase_txn::{Error, Partition, PartitionRule};
 
 use super::{finding::Finding, name::Name};
 use crate::command;

@@ -1,8 +1,8 @@
 //! All problems of one table, not only the first.
 
 use hbase_admin::{Admin, low_level::AdminCalls};
-use hbase_client::{Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState};
-use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
+use hbase_client::{Connection, TableDescriptor, TableName, TableRegion, TableState};
+use hbase_txn::{ClientErrorKind, Error, PartitionRule, Result, TableDescriptorExt};
 use tokio::time::Instant;
 
 use super::{

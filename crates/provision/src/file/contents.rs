@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, FamilyDescriptor, PartitionRule, TableDescriptor};
+use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
 use hbase_txn::{
-    Error, JAVA_REGIONS, Result, TableDescriptorExt, latch::LatchTableOptions, lock::LockTableOptions,
+    Error, JAVA_REGIONS, PartitionRule, Result, TableDescriptorExt, latch::LatchTableOptions,
+    lock::LockTableOptions,
 };
 
 use super::{attributes, family, kind::TableKind};

@@ -25,8 +25,8 @@ mod tests;
 use std::{fs::File, io::Read, path::Path, str::Utf8Error};
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableName};
-use hbase_txn::{ClientErrorKind, Error, Result};
+use hbase_client::{BytesBinary, TableDescriptor, TableName};
+use hbase_txn::{ClientErrorKind, Error, PartitionRule, Result};
 use toml::de::DeTable;
 
 pub(super) use self::contents::contents;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, PartitionRule};
+use hbase_client::BytesBinary;
+use hbase_txn::PartitionRule;
 
 use super::{
     faults::Faults,

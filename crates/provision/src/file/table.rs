@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use hbase_client::{FamilyDescriptor, PartitionRule, TableDescriptor, TableName};
-use hbase_txn::{DEFAULT_REGIONS, JAVA_REGIONS};
+use hbase_client::{FamilyDescriptor, TableDescriptor, TableName};
+use hbase_txn::{DEFAULT_REGIONS, JAVA_REGIONS, PartitionRule};
 use hbase_txn::{Result, TableDescriptorExt, latch::LatchTableOptions, lock::LockTableOptions};
 
 use super::{

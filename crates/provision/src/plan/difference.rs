@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, FamilyDescriptor, PartitionRule, TableDescriptor};
+use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
+use hbase_txn::PartitionRule;
 
 use super::change::{Change, ChangeKind};
 use crate::attribute::{Of, names_endpoint};

@@ -1,8 +1,8 @@
 //! Data loss by a change: of cells, of copies of them, or of the guarantees of transactions, records and
 //! locks.
 
-use hbase_client::{PartitionRule, TableDescriptor};
-use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
+use hbase_client::TableDescriptor;
+use hbase_txn::{PartitionRule, TableDescriptorExt, lock::LockTableOptions};
 
 use super::change::{Change, ChangeKind};
 use crate::attribute::{Of, RULE_ATTRIBUTES, names_endpoint, seconds};

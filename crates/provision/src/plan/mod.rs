@@ -23,10 +23,9 @@ use std::{borrow::Cow, collections::BTreeSet};
 use bytes::Bytes;
 use hbase_admin::Admin;
 use hbase_client::{
-    BytesBinary, Connection, IntoTableName, PartitionRule, TableDescriptor, TableName, TableRegion,
-    TableState,
+    BytesBinary, Connection, IntoTableName, TableDescriptor, TableName, TableRegion, TableState,
 };
-use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, TableDescriptorExt};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, PartitionRule, Result, TableDescriptorExt};
 
 pub use change::{Change, ChangeKind, PlanNote, Refusal};
 pub use export::{ExportedTable, export_table};

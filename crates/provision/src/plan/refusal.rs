@@ -1,7 +1,7 @@
 //! The reasons why a plan can't be applied.
 
-use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableName, TableRegion};
-use hbase_txn::{ClientErrorKind, Error};
+use hbase_client::{BytesBinary, TableDescriptor, TableName, TableRegion};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, PartitionRule};
 
 use super::{
     change::{Change, Refusal},
@@ -89,19 +89,19 @@ pub(crate) fn error(table: &TableName, refusals: &[Refusal]) -> Option<Error> {
     let first = refusals.first()?;
     let (kind, hint) = match first.refused {
         "boundary-inside-partition" => (
-            ClientErrorKind::PartitionCut,
+            ErrorKind::PartitionCut,
             "choose a rule that fits, or first merge the regions of each partition",
         ),
         "namespace-missing" => (
-            ClientErrorKind::NamespaceNotFound,
+            ErrorKind::Client(ClientErrorKind::NamespaceNotFound),
             "create the namespace, or have the file create it: create_namespace = true",
         ),
         "not-in-file" => (
-            ClientErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             "add the settings to the file, or plan without Plan::strict",
         ),
         _ => (
-            ClientErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             "allow each loss by its name, with Plan::allow_data_loss",
         ),
     };

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, Partition, PartitionRule, RegionInfo};
+use hbase_client::{BytesBinary, RegionInfo};
+use hbase_txn::{Partition, PartitionRule};
 
 use crate::giant::RegionLoads;
 

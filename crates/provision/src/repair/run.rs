@@ -8,10 +8,10 @@ use std::{
 use bytes::Bytes;
 use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{
-    Connection, IntoBytes, IntoTableName, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName,
+    Connection, IntoBytes, IntoTableName, RegionInfo, TableDescriptor, TableName,
     low_level::{Pauses, bounded},
 };
-use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, usable_descriptor};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, Partition, PartitionRule, Result, usable_descriptor};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -182,7 +182,7 @@ impl Repair {
     /// # Errors
     ///
     /// Returns an error if the table has no partition rule
-    /// ([`NoPartitionRule`](ClientErrorKind::NoPartitionRule)), does not exist
+    /// ([`NoPartitionRule`](ErrorKind::NoPartitionRule)), does not exist
     /// ([`TableNotFound`](ClientErrorKind::TableNotFound)), or is disabled
     /// ([`TableDisabled`](ClientErrorKind::TableDisabled)).
     pub async fn plan(&self) -> Result<Vec<RepairStep>> {

@@ -5,7 +5,7 @@ use std::{
     collections::BinaryHeap,
 };
 
-use hbase_client::Partition;
+use hbase_txn::Partition;
 
 use super::report::{Amount, PartitionSize, SizeBucket};
 
@@ -205,7 +205,7 @@ impl Eq for BySize {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hbase_client::PartitionRule;
+    use hbase_txn::PartitionRule;
 
     const ALL: Scale = Scale::new(1.0);
 

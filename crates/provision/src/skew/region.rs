@@ -1,8 +1,8 @@
 //! The measures of one region.
 
 use bytes::Bytes;
-use hbase_client::{PartitionRule, Row};
-use hbase_txn::{ClientErrorKind, Error, Result};
+use hbase_client::Row;
+use hbase_txn::{ClientErrorKind, Error, PartitionRule, Result};
 
 use super::{
     boundaries::Boundaries,

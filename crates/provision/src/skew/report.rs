@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use hbase_admin::RegionLoad;
-use hbase_client::{Partition, RegionInfo, ServerName, TableName};
+use hbase_client::{RegionInfo, ServerName, TableName};
+use hbase_txn::Partition;
 
 /// The distribution of a table's rows over its partitions and regions.
 ///

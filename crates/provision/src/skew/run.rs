@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use hbase_admin::{Admin, RegionLoad};
 use hbase_client::{
-    Connection, IntoTableName, PartitionRule, ReadFilter, RegionInfo, Scan, Table, TableName, TableRegion,
+    Connection, IntoTableName, ReadFilter, RegionInfo, Scan, Table, TableName, TableRegion,
     low_level::bounded,
 };
-use hbase_txn::{ClientErrorKind, Error, Result, usable_descriptor};
+use hbase_txn::{ClientErrorKind, Error, PartitionRule, Result, usable_descriptor};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -139,7 +139,7 @@ impl Skew {
     ///
     /// # Errors
     ///
-    /// Returns [`NoPartitionRule`](ClientErrorKind::NoPartitionRule),
+    /// Returns [`NoPartitionRule`](hbase_txn::ErrorKind::NoPartitionRule),
     /// [`TableNotFound`](ClientErrorKind::TableNotFound) or
     /// [`TableDisabled`](ClientErrorKind::TableDisabled);
     /// [`InvalidInput`](ClientErrorKind::InvalidInput) if an option is out of range; or

@@ -1,13 +1,16 @@
 use std::{mem::take, time::Duration};
 
-use hbase_client::{Durability, PartitionRule, low_level::CallerSpan};
+use hbase_client::{Durability, low_level::CallerSpan};
 use proptest::prelude::*;
 use tokio::{runtime::Builder, sync::oneshot, time::Instant};
 
 use super::*;
-use crate::txn::{
-    endpoint_request::EndpointRequest,
-    group_commit::{Member, VersionChange},
+use crate::{
+    partition::PartitionRule,
+    txn::{
+        endpoint_request::EndpointRequest,
+        group_commit::{Member, VersionChange},
+    },
 };
 
 fn waiting(rows: &[u8], version: Option<u8>) -> Box<Waiting> {

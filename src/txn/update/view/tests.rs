@@ -1,10 +1,10 @@
 use std::{sync::LazyLock, time::Duration};
 
-use hbase_client::{Durability, PartitionRule, low_level::Limits};
+use hbase_client::{Durability, low_level::Limits};
 use rstest::rstest;
 
 use super::*;
-use crate::{error::ErrorKind, txn::snapshot::tests::snapshot};
+use crate::{error::ErrorKind, partition::PartitionRule, txn::snapshot::tests::snapshot};
 
 fn terms() -> Terms {
     Terms {

@@ -507,7 +507,7 @@ async fn boundary_in_a_lock_is_named_and_other_locks_work() {
     let error = within(DEADLINE, request.clone().acquire()).await.unwrap_err();
     is(
         &error,
-        ErrorKind::Client(ClientErrorKind::PartitionCut),
+        ErrorKind::PartitionCut,
         &["region boundary", "DC#fra#bad#cut", table.name.qualifier()],
     );
     says(&error.hint().unwrap(), &["merge"]);

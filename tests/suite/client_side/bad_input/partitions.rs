@@ -139,7 +139,7 @@ async fn table_without_a_usable_rule_is_refused_on_open_with_a_fix(
     let error = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NoPartitionRule, "{error}");
     says(&error, words);
     says(&error, &["opening for transactions", table.name.qualifier()]);
 }
@@ -171,7 +171,7 @@ async fn refused_for_a_cut(connection: &Connection, table: &TestTable) -> String
     let error = PartitionedTable::open(connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ClientErrorKind::PartitionCut, "{error}");
+    assert_eq!(error.kind(), ErrorKind::PartitionCut, "{error}");
     says(&error, &["merge the regions", "allow_cut_partitions"]);
     error.to_string()
 }
@@ -197,7 +197,7 @@ async fn pre_split_in_a_partition_disables_only_that_partition() {
     let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
     assert_eq!(names, ["committed", "invalid", "committed"]);
     let error = outcomes[1].outcome.error().unwrap();
-    assert_eq!(error.kind(), ClientErrorKind::PartitionCut);
+    assert_eq!(error.kind(), ErrorKind::PartitionCut);
     says(error, &["partition xxx is cut in two"]);
     assert_eq!(keys(opened.table(), Scan::new()).await, ["aaa1", "mmm1"]);
 }

@@ -1,6 +1,6 @@
 //! Outdated region caches of a client.
 
-use hbase_txn::{ClientErrorKind, OpenOptions, Scan};
+use hbase_txn::{ErrorKind, OpenOptions, Scan};
 
 use crate::support::{
     connect, keys, put, says, spied,
@@ -25,7 +25,7 @@ async fn split_in_a_partition_of_an_open_client_is_its_own_error() {
     table.split_at(&elsewhere, "xxxm").await;
     let outcome = commit("after").await;
     assert_eq!(outcome.name(), "invalid", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::PartitionCut);
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
     says(
         &outcome,
         &[
@@ -39,7 +39,7 @@ async fn split_in_a_partition_of_an_open_client_is_its_own_error() {
     // The client knows the split now, and sends nothing.
     let sent = spy.endpoint_calls();
     let outcome = commit("later").await;
-    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::PartitionCut);
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
     assert_eq!(spy.endpoint_calls(), sent);
     for row in opened
         .table()
@@ -70,10 +70,7 @@ async fn stale_map_with_a_cut_is_read_again_after_a_merge() {
             .put(put("xxxz", "v"));
         transaction.commit().await
     };
-    assert_eq!(
-        commit().await.error().unwrap().kind(),
-        ClientErrorKind::PartitionCut
-    );
+    assert_eq!(commit().await.error().unwrap().kind(), ErrorKind::PartitionCut);
     assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
 
     table.merge_both(&elsewhere).await;

@@ -10,8 +10,8 @@ use crate::{
     model::{
         BytesBinary, IntoBytes, ReadFilter, TableName,
         attributes::set_attribute,
+        limits::key_after_prefix,
         limits::{check_row, key_before},
-        partition::key_after_prefix,
     },
 };
 

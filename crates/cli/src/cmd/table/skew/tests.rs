@@ -4,7 +4,7 @@ use std::process::Command;
 
 use hbase_fake::FakeHBase;
 use hbase_provision::{Sampling, Skew, SkewReport};
-use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, admin::Admin};
+use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, TableDescriptorExt, admin::Admin};
 
 use super::{
     callouts::{Callout, callouts},

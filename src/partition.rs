@@ -11,8 +11,8 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
+use hbase_client::{BytesBinary, IntoBytes, RegionInfo, TableDescriptor, low_level::key_after_prefix};
 
-use super::{BytesBinary, IntoBytes, RegionInfo, TableDescriptor};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How the prefix of a row is derived: its first bytes, or the bytes before a delimiter.
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # Example
 ///
 /// ```
-/// use hbase_client::PartitionRule;
+/// use hbase_txn::PartitionRule;
 ///
 /// let by_length = PartitionRule::prefix_length(3).unwrap();
 /// assert_eq!(by_length.partition_of("xxxabc"), by_length.partition_of("xxxzzz"));
@@ -328,6 +328,15 @@ impl Partition {
         // An end that is after the first key, and does not begin with it, is after all rows.
         region.contains(&self.start) && (self.lone_row || !region.end_key.starts_with(&self.start))
     }
+
+    /// Adds the partition to the error of an operation, unless the error names one of its rows.
+    pub(crate) fn in_context(&self, error: Error) -> Error {
+        let prefix = BytesBinary(&self.prefix);
+        match self.lone_row {
+            true => error.at_row(&prefix),
+            false => error.at_partition(&prefix, &BytesBinary(&self.start)),
+        }
+    }
 }
 
 impl fmt::Display for PartitionRule {
@@ -360,18 +369,6 @@ impl fmt::Display for Partition {
 impl fmt::Debug for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Partition({self})")
-    }
-}
-
-/// Returns the first key after all keys with the prefix, or an empty key if there is none.
-pub(crate) fn key_after_prefix(prefix: &[u8]) -> Bytes {
-    match prefix.iter().rposition(|byte| *byte != 0xff) {
-        Some(last) => {
-            let mut key = prefix[..=last].to_vec();
-            key[last] += 1;
-            key.into()
-        }
-        None => Bytes::new(),
     }
 }
 
