@@ -47,9 +47,10 @@ enum Load {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let short = is_short();
-    let (rounds, length) = match short {
-        true => (1, Duration::from_secs(2)),
-        false => (5, Duration::from_secs(10)),
+    let (rounds, length) = if short {
+        (1, Duration::from_secs(2))
+    } else {
+        (5, Duration::from_secs(10))
     };
     let bench = Bench::begin("hot_partition").await?;
     let measured = measure(&bench, rounds, length).await;
@@ -57,9 +58,10 @@ async fn main() -> Result<ExitCode, Failure> {
     let Ratios { hot: ratio, without } = measured?;
     println!("median of the ratios hot : spread: {ratio:.2}; at most {ALLOWED} is asked for");
     println!("median of the ratios hot without admission : spread: {without:.2}");
-    Ok(match short || ratio <= ALLOWED {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if short || ratio <= ALLOWED {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -44,9 +44,10 @@ const OF_HBASE: f64 = 2.0;
 const OF_LOCKABLE: f64 = 1.0;
 
 fn main() -> Result<ExitCode, Failure> {
-    let (rounds, length) = match is_short() {
-        true => (1, Duration::from_millis(50)),
-        false => (5, Duration::from_millis(500)),
+    let (rounds, length) = if is_short() {
+        (1, Duration::from_millis(50))
+    } else {
+        (5, Duration::from_millis(500))
     };
     let mut hbase = HBase::start()?;
     // Warms up, so that the virtual machine has compiled the code.
@@ -86,9 +87,10 @@ fn main() -> Result<ExitCode, Failure> {
         }
     }
     println!("at least {OF_HBASE} times HBase's and {OF_LOCKABLE} times lockable's is asked for");
-    Ok(match fails && !is_short() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if fails && !is_short() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

@@ -57,17 +57,18 @@ struct Length {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let short = is_short();
-    let length = match short {
-        true => Length {
+    let length = if short {
+        Length {
             rounds: 2,
             many: 200,
             idle: Duration::from_secs(1),
-        },
-        false => Length {
+        }
+    } else {
+        Length {
             rounds: 50,
             many: 10_000,
             idle: Duration::from_secs(10),
-        },
+        }
     };
     let bench = Bench::begin("latch").await?;
     let name: TableName = format!("bench_latches_{:08x}", fastrand::u32(..)).parse()?;
@@ -80,9 +81,10 @@ async fn main() -> Result<ExitCode, Failure> {
     admin.delete_table(&name).await?;
     bench.end().await?;
     let passed = measured?;
-    Ok(match short || passed {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if short || passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -63,19 +63,20 @@ struct Length {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let short = is_short();
-    let length = match short {
-        true => Length {
+    let length = if short {
+        Length {
             rounds: 1,
             calls: 50,
             cycles: 300,
             window: 50,
-        },
-        false => Length {
+        }
+    } else {
+        Length {
             rounds: 5,
             calls: 2_000,
             cycles: 30_000,
             window: 1_000,
-        },
+        }
     };
     let bench = Bench::begin("lock").await?;
     let mut passed = true;
@@ -89,9 +90,10 @@ async fn main() -> Result<ExitCode, Failure> {
         passed &= measured?;
     }
     bench.end().await?;
-    Ok(match short || passed {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if short || passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -180,8 +182,9 @@ async fn cycle(locks: &LockManager, id: &str) -> Result<(Duration, Duration), Fa
     let began = Instant::now();
     let guard = request.acquire().await?;
     let acquired = began.elapsed();
-    match guard.release().await?.is_released() {
-        true => Ok((acquired, began.elapsed() - acquired)),
-        false => Err("a lock was lost".into()),
+    if guard.release().await?.is_released() {
+        Ok((acquired, began.elapsed() - acquired))
+    } else {
+        Err("a lock was lost".into())
     }
 }

@@ -58,9 +58,10 @@ struct Round {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let (rounds, length) = match is_short() {
-        true => (1, Duration::from_millis(500)),
-        false => (5, Duration::from_secs(5)),
+    let (rounds, length) = if is_short() {
+        (1, Duration::from_millis(500))
+    } else {
+        (5, Duration::from_secs(5))
     };
     let bench = Bench::begin("record_cost").await?;
     let measured = measure(&bench, rounds, length).await;

@@ -95,9 +95,10 @@ impl<'a> Owner<'a> {
             )
             .put(Put::new(head(&self.shard)).cell("f", "length", next))
             .recorded();
-        let transaction = match is_last {
-            true => transaction.release_lock(&self.guard),
-            false => transaction.fenced_by(&self.guard),
+        let transaction = if is_last {
+            transaction.release_lock(&self.guard)
+        } else {
+            transaction.fenced_by(&self.guard)
         };
         match transaction.commit().await {
             Outcome::Rejected(_) => Ok(None),

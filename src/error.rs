@@ -23,10 +23,7 @@ pub(crate) fn unknown(error: Error) -> Error {
 
 /// The same only if the operation has written something.
 pub(crate) fn unknown_if(written: bool) -> impl Fn(Error) -> Error {
-    move |error| match written {
-        true => unknown(error),
-        false => error,
-    }
+    move |error| if written { unknown(error) } else { error }
 }
 
 /// The kind of an [`Error`], for programs to match on.

@@ -287,10 +287,11 @@ impl Partition {
     #[must_use]
     pub fn contains(&self, row: impl AsRef<[u8]>) -> bool {
         let row = row.as_ref();
-        match self.lone_row {
-            true => self.start == row,
+        if self.lone_row {
+            self.start == row
+        } else {
             // The rule cuts every row with this beginning at the same position.
-            false => row.starts_with(&self.start),
+            row.starts_with(&self.start)
         }
     }
 
@@ -316,9 +317,10 @@ impl Partition {
     /// is none.
     #[must_use]
     pub fn key_behind(&self) -> Bytes {
-        match self.lone_row {
-            true => [&self.start[..], &[0]].concat().into(),
-            false => key_after_prefix(&self.start),
+        if self.lone_row {
+            [&self.start[..], &[0]].concat().into()
+        } else {
+            key_after_prefix(&self.start)
         }
     }
 
@@ -332,9 +334,10 @@ impl Partition {
     /// Adds the partition to the error of an operation, unless the error names one of its rows.
     pub(crate) fn in_context(&self, error: Error) -> Error {
         let prefix = BytesBinary(&self.prefix);
-        match self.lone_row {
-            true => error.at_row(&prefix),
-            false => error.at_partition(&prefix, &BytesBinary(&self.start)),
+        if self.lone_row {
+            error.at_row(&prefix)
+        } else {
+            error.at_partition(&prefix, &BytesBinary(&self.start))
         }
     }
 }

@@ -158,9 +158,10 @@ impl Ours {
 }
 
 fn all_found(rows: &[Option<Row>]) -> Result<(), Failure> {
-    match rows.iter().all(Option::is_some) {
-        true => Ok(()),
-        false => Err("a row is missing".into()),
+    if rows.iter().all(Option::is_some) {
+        Ok(())
+    } else {
+        Err("a row is missing".into())
     }
 }
 

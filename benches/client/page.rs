@@ -164,9 +164,10 @@ fn section(report: &Report) -> String {
     for (contestant, description) in &report.clients {
         line(&contestant.to_string(), description);
     }
-    let processors = match method.pinned {
-        true => "; clients on the first processor, servers on the others",
-        false => "",
+    let processors = if method.pinned {
+        "; clients on the first processor, servers on the others"
+    } else {
+        ""
     };
     line(
         "rounds",

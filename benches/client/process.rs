@@ -47,9 +47,10 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a contestant, on the first processor only if it is pinned.
     pub(crate) fn start(contestant: Contestant, target: &Target, pinned: bool) -> Result<Self, Failure> {
-        let mut words = match pinned {
-            true => ["taskset", "-c", "0"].map(OsString::from).to_vec(),
-            false => Vec::new(),
+        let mut words = if pinned {
+            ["taskset", "-c", "0"].map(OsString::from).to_vec()
+        } else {
+            Vec::new()
         };
         match contestant {
             Contestant::Ours | Contestant::Floor => {
@@ -186,12 +187,11 @@ fn run(command: &mut Command) -> Result<(), Failure> {
     let output = command
         .output()
         .map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let text = [output.stdout, output.stderr].concat();
-            Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&text)).into())
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let text = [output.stdout, output.stderr].concat();
+        Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&text)).into())
     }
 }
 

@@ -163,9 +163,10 @@ impl VariantReport {
     /// Returns the comparison that counts for the workload.
     pub(crate) fn ratio(&self, lone: bool) -> Option<&Interval> {
         let ratios = self.ratios.as_ref()?;
-        match lone {
-            true => ratios.p50.as_ref(),
-            false => Some(&ratios.rate),
+        if lone {
+            ratios.p50.as_ref()
+        } else {
+            Some(&ratios.rate)
         }
     }
 }

@@ -70,9 +70,10 @@ impl Times {
     pub(crate) fn of(tasks: impl IntoIterator<Item = Vec<Duration>>) -> Result<Self, Failure> {
         let mut sorted: Vec<Duration> = tasks.into_iter().flatten().collect();
         sorted.sort_unstable();
-        match sorted.is_empty() {
-            true => Err("nothing was committed".into()),
-            false => Ok(Self { sorted }),
+        if sorted.is_empty() {
+            Err("nothing was committed".into())
+        } else {
+            Ok(Self { sorted })
         }
     }
 

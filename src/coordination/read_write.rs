@@ -240,9 +240,10 @@ impl ReadWriteRequest {
             };
             if !has_readers(behind) {
                 // The lease begins about now.
-                return Ok(match keep(&guard).await? {
-                    true => ContestOutcome::Won(guard),
-                    false => ContestOutcome::Again,
+                return Ok(if keep(&guard).await? {
+                    ContestOutcome::Won(guard)
+                } else {
+                    ContestOutcome::Again
                 });
             }
             let _ = guard.release().await?;
@@ -294,9 +295,10 @@ async fn keep(guard: &LockGuard) -> Result<bool> {
 
 impl Contender for ReadWriteRequest {
     async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
-        match self.writes {
-            true => self.try_to_write(seen, times).await,
-            false => self.try_to_read(seen, times).await,
+        if self.writes {
+            self.try_to_write(seen, times).await
+        } else {
+            self.try_to_read(seen, times).await
         }
     }
 

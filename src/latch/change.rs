@@ -171,9 +171,10 @@ fn judge(cells: &Cells, plan: &Plan, base: &LatchObservation, seen: &LatchObserv
     let before = base.note.as_ref().map(|(note, _)| note);
     let now = seen.note.as_ref().map(|(note, _)| note);
     let Some(now) = now else {
-        return match before.is_none() && base.counts == seen.counts {
-            true => Verdict::Open,
-            false => Verdict::Unknown,
+        return if before.is_none() && base.counts == seen.counts {
+            Verdict::Open
+        } else {
+            Verdict::Unknown
         };
     };
     let before = plan.begun.as_ref().or(before);

@@ -58,9 +58,10 @@ impl LatchManager {
     /// another program wrote, and [`LimitExceeded`](ClientErrorKind::LimitExceeded) for more than a
     /// million latches.
     pub async fn list(&self) -> Result<Vec<ListedLatch>> {
-        let scan = match self.has_state_family() {
-            true => Scan::new().family(COUNTS).family(STATE),
-            false => Scan::new().family(COUNTS),
+        let scan = if self.has_state_family() {
+            Scan::new().family(COUNTS).family(STATE)
+        } else {
+            Scan::new().family(COUNTS)
         };
         self.list_rows(scan, |row, found| {
             for (level, farm) in latches_of(row) {
@@ -114,9 +115,12 @@ impl LatchManager {
     /// Decodes one latch of a row. Returns `None` if it was deleted.
     fn latch_of(&self, row: &Row, level: Level, farm: &str) -> Result<Option<ListedLatch>> {
         let cells = Cells::new(row.key().clone(), level, farm, self.has_state_family());
-        let is_own = |family: &[u8], qualifier: &[u8]| match family == COUNTS {
-            true => level == Level::Xdc || qualifier == cells.own,
-            false => cells.note.as_ref().is_some_and(|note| qualifier == note),
+        let is_own = |family: &[u8], qualifier: &[u8]| {
+            if family == COUNTS {
+                level == Level::Xdc || qualifier == cells.own
+            } else {
+                cells.note.as_ref().is_some_and(|note| qualifier == note)
+            }
         };
         let own = row
             .cells()
@@ -145,9 +149,10 @@ fn named(row: &Row) -> (Option<LatchName>, String) {
 fn latches_of(row: &Row) -> Vec<(Level, &str)> {
     let (mut counted, mut noted) = (BTreeSet::new(), BTreeSet::new());
     for cell in row.cells() {
-        let (farms, farm) = match cell.family == COUNTS {
-            true => (&mut counted, layout::farm(&cell.qualifier)),
-            false => (&mut noted, layout::farm_of_note(&cell.qualifier)),
+        let (farms, farm) = if cell.family == COUNTS {
+            (&mut counted, layout::farm(&cell.qualifier))
+        } else {
+            (&mut noted, layout::farm_of_note(&cell.qualifier))
         };
         farms.extend(farm.and_then(|farm| std::str::from_utf8(farm).ok()));
     }

@@ -167,9 +167,10 @@ impl Note {
     /// reached, or too many others have ended since. `None` if no other latch has followed.
     pub(super) fn end_of(&self, latch: u64) -> Option<LatchState> {
         let since = self.latch.wrapping_sub(latch).checked_sub(1)?;
-        let end = match since < ENDS_REMEMBERED {
-            true => self.ended >> (2 * since) & 3,
-            false => 0,
+        let end = if since < ENDS_REMEMBERED {
+            self.ended >> (2 * since) & 3
+        } else {
+            0
         };
         Some(match end {
             1 => LatchState::Reached,

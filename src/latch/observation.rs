@@ -209,15 +209,15 @@ impl LatchObservation {
     pub(crate) fn info(&self, key: &str, level: Level) -> Result<LatchInfo> {
         let state = self.state(level)?;
         let is_live = matches!(state, LatchState::Open | LatchState::Reached);
-        let farms: BTreeMap<_, _> = match is_live {
-            true => self
-                .counts
+        let farms: BTreeMap<_, _> = if is_live {
+            self.counts
                 .iter()
                 .filter_map(|count| Some((layout::farm(&count.qualifier)?, count.value)))
                 .filter(|(farm, _)| !farm.is_empty())
                 .map(|(farm, value)| (BytesBinary(farm).to_string(), value))
-                .collect(),
-            false => BTreeMap::new(),
+                .collect()
+        } else {
+            BTreeMap::new()
         };
         Ok(LatchInfo {
             key: key.to_owned(),

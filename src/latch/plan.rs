@@ -286,9 +286,10 @@ impl Written {
 
     /// At or after the timestamp of an observed count.
     fn over(count: &Count, timestamp: u64, deadline: &ObservedCell) -> Self {
-        let own = match count.is_leftover() {
-            true => deadline.expires,
-            false => count.seen.expires,
+        let own = if count.is_leftover() {
+            deadline.expires
+        } else {
+            count.seen.expires
         };
         Self {
             timestamp,

@@ -105,9 +105,10 @@ impl LatchTableOptions {
         if let Ok(bucket) = PartitionRule::prefix_length(1) {
             descriptor = descriptor.with_partition_rule(&bucket);
         }
-        match self.state_family {
-            true => descriptor.with_family(family(Self::STATE_FAMILY)),
-            false => descriptor,
+        if self.state_family {
+            descriptor.with_family(family(Self::STATE_FAMILY))
+        } else {
+            descriptor
         }
     }
 

@@ -185,9 +185,12 @@ impl Answer {
     /// another process wrote it: one in an image of the same machine, or a copy of the request.
     fn own(&self) -> Vec<RowState> {
         let rows = self.after.iter().zip(&self.processed);
-        rows.map(|(state, processed)| match processed {
-            true => state.clone(),
-            false => RowState::default(),
+        rows.map(|(state, processed)| {
+            if *processed {
+                state.clone()
+            } else {
+                RowState::default()
+            }
         })
         .collect()
     }
@@ -294,9 +297,10 @@ impl LockLocation {
     /// records what was cleared, contains that state; otherwise it is `seen`. `None` if it is
     /// unknown.
     pub(super) fn before(&self, row_lease: &RowLease, seen: Option<&RowState>) -> Option<RowState> {
-        match self.rows.appended || row_lease.held.over.is_some() {
-            true => Some(row_lease.before()),
-            false => seen.cloned(),
+        if self.rows.appended || row_lease.held.over.is_some() {
+            Some(row_lease.before())
+        } else {
+            seen.cloned()
         }
     }
 
@@ -334,12 +338,11 @@ impl LockLocation {
         let after = self
             .change("clearing what lies under the lock", actions, deadline)
             .await?;
-        match claim.refresh(&after) {
-            true => Ok(AttemptOutcome::Won(claim)),
-            false => {
-                self.give_back_part(claim.token, None, &after, deadline).await?;
-                Ok(AttemptOutcome::lost(claim.token, after))
-            }
+        if claim.refresh(&after) {
+            Ok(AttemptOutcome::Won(claim))
+        } else {
+            self.give_back_part(claim.token, None, &after, deadline).await?;
+            Ok(AttemptOutcome::lost(claim.token, after))
         }
     }
 

@@ -27,9 +27,10 @@ impl Caller {
     /// Waits until the caller has been gone for so long that no answer is waited for any more.
     pub(crate) async fn gone_for_long(mut self) {
         let gone = self.0.wait_for(|gone| *gone).await.is_ok();
-        match gone {
-            true => sleep(LAST_ANSWER).await,
-            false => std::future::pending().await,
+        if gone {
+            sleep(LAST_ANSWER).await
+        } else {
+            std::future::pending().await
         }
     }
 }

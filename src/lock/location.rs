@@ -101,14 +101,15 @@ impl LockLocation {
     /// Adds the lock's name and table to an error.
     pub(super) fn in_context(&self, name: impl fmt::Display, error: Error) -> Error {
         let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
-        let error = match error.remote().is_some_and(is_no_number) {
-            true => error.with_better_hint(format!(
+        let error = if error.remote().is_some_and(is_no_number) {
+            error.with_better_hint(format!(
                 "another program wrote the lock's counter; while the lock is free, delete column {}:{} of row '{}'",
                 BytesBinary(&self.rows.family),
                 BytesBinary(&self.rows.columns(0).fencing),
                 BytesBinary(self.rows.lock_row()),
-            )),
-            false => error,
+            ))
+        } else {
+            error
         };
         error
             .at_operation(format!("lock {name}"))
@@ -140,17 +141,18 @@ impl LockLocation {
         let family = &self.rows.family;
         let columns = self.rows.columns(index);
         let (owner, ttl) = (Owner::Held(held.clone()).encode(), held.ttl.into());
-        let mark = match self.rows.appended {
-            true => Append::new(row)
+        let mark = if self.rows.appended {
+            Append::new(row)
                 .cell(family.clone(), columns.marker.clone(), HELD)
                 .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
-                .into(),
-            false => Put::new(row)
+                .into()
+        } else {
+            Put::new(row)
                 .cell(family.clone(), columns.marker.clone(), HELD)
                 .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
-                .into(),
+                .into()
         };
         let mut mutations = vec![mark];
         mutations.extend(self.count(index));
@@ -234,9 +236,10 @@ impl LockLocation {
         let columns = self.rows.columns(index);
         let delete =
             Delete::new(self.rows.rows[index].clone()).column(family.clone(), columns.marker.clone());
-        let delete = match self.rows.appended {
-            true => delete.column(family.clone(), columns.owner.clone()),
-            false => delete,
+        let delete = if self.rows.appended {
+            delete.column(family.clone(), columns.owner.clone())
+        } else {
+            delete
         };
         delete.timestamp(up_to)
     }
@@ -245,12 +248,11 @@ impl LockLocation {
     /// under it.
     pub(super) fn wipe(&self, index: usize, row_lease: &RowLease) -> Delete {
         let delete = self.clear(index, row_lease.timestamp);
-        match self.rows.appended {
-            true => delete,
-            false => {
-                let owner = self.rows.columns(index).owner.clone();
-                delete.version(self.rows.family.clone(), owner, row_lease.timestamp)
-            }
+        if self.rows.appended {
+            delete
+        } else {
+            let owner = self.rows.columns(index).owner.clone();
+            delete.version(self.rows.family.clone(), owner, row_lease.timestamp)
         }
     }
 

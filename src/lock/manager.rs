@@ -305,9 +305,10 @@ impl LockManager {
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;
         let row = name.row();
-        let rows = match self.shared.companion {
-            true => LockRows::with_companion(row),
-            false => LockRows::alone(FAMILY, row),
+        let rows = if self.shared.companion {
+            LockRows::with_companion(row)
+        } else {
+            LockRows::alone(FAMILY, row)
         };
         let table = self.shared.table.clone();
         Ok((name, self.shared.local.location(table, rows)))

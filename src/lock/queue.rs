@@ -250,9 +250,10 @@ impl Waiter {
         let change = LockChange {
             operation: "waiting for the lock",
             caller: None,
-            kind: match actions.is_empty() {
-                true => CallKind::Read,
-                false => CallKind::IdempotentWrite,
+            kind: if actions.is_empty() {
+                CallKind::Read
+            } else {
+                CallKind::IdempotentWrite
             },
             actions,
             read_before: false,

@@ -97,9 +97,10 @@ pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
         .column(rows.family.clone(), columns.marker.clone())
         .column(rows.family.clone(), columns.owner.clone())
         .column(rows.family.clone(), columns.fencing.clone());
-    match columns.number == columns.fencing {
-        true => get,
-        false => get.column(rows.family.clone(), columns.number.clone()),
+    if columns.number == columns.fencing {
+        get
+    } else {
+        get.column(rows.family.clone(), columns.number.clone())
     }
 }
 

@@ -106,9 +106,10 @@ impl LockTableOptions {
         if let Ok(bucket) = PartitionRule::prefix_length(1) {
             descriptor = descriptor.with_partition_rule(&bucket);
         }
-        match self.without_java_clients {
-            true => descriptor.with_attribute(Self::COMPANION, "false"),
-            false => descriptor,
+        if self.without_java_clients {
+            descriptor.with_attribute(Self::COMPANION, "false")
+        } else {
+            descriptor
         }
     }
 

@@ -425,9 +425,10 @@ impl ThriftLockLocation {
         let mut states = self.read(deadline).await?;
         // If the token holds it now, it held it until this release; later changes are not a loss.
         let is_held = states.iter().all(|state| Taken::by(claim, state).is_some());
-        let outcome = match is_held {
-            true => ReleaseOutcome::Released,
-            false => ReleaseOutcome::Lost(self.loss(claim, states.clone())),
+        let outcome = if is_held {
+            ReleaseOutcome::Released
+        } else {
+            ReleaseOutcome::Lost(self.loss(claim, states.clone()))
         };
         for _ in 0..TRIES {
             let taken: Vec<Option<Taken>> = states.iter().map(|state| Taken::by(claim, state)).collect();

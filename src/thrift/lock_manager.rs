@@ -212,9 +212,10 @@ impl ThriftLockManager {
             (Level::Xdc, _) => LockName::xdc(&self.client, id),
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;
-        let lock = match self.companion {
-            true => LockRows::with_companion(name.row()),
-            false => LockRows::alone(FAMILY, name.row()),
+        let lock = if self.companion {
+            LockRows::with_companion(name.row())
+        } else {
+            LockRows::alone(FAMILY, name.row())
         };
         let rows = self.rows.clone();
         Ok((name, ThriftLockLocation { rows, lock }))

@@ -183,16 +183,13 @@ impl Rows {
         const OPERATION: &str = "looking at the table";
         let name = self.name();
         let found = self
-            .call(
-                OPERATION,
-                CallKind::Read,
-                None,
-                deadline,
-                move |client| match client.is_table_enabled(name.clone())? {
-                    true => client.get_column_descriptors(name.clone()).map(Some),
-                    false => Ok(None),
-                },
-            )
+            .call(OPERATION, CallKind::Read, None, deadline, move |client| {
+                if client.is_table_enabled(name.clone())? {
+                    client.get_column_descriptors(name.clone()).map(Some)
+                } else {
+                    Ok(None)
+                }
+            })
             .await;
         let families = found.map_err(|error| match error.kind() {
             ErrorKind::Client(ClientErrorKind::TableNotFound) => error.with_hint(hint),

@@ -263,9 +263,10 @@ fn first_of<T>(
 /// as a timeout.
 fn left_until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline passed")),
-        false => Ok(left),
+    if left.is_zero() {
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline passed"))
+    } else {
+        Ok(left)
     }
 }
 
@@ -293,9 +294,10 @@ mod tests {
         let limit = Duration::from_secs(9);
         let reached = first_of(&addresses, Instant::now() + limit, |address, time| {
             asked.borrow_mut().push(time);
-            match *address == addresses[2] {
-                true => Ok(*address),
-                false => Err(io::ErrorKind::TimedOut.into()),
+            if *address == addresses[2] {
+                Ok(*address)
+            } else {
+                Err(io::ErrorKind::TimedOut.into())
             }
         });
         assert_eq!(reached.unwrap(), addresses[2]);

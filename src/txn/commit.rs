@@ -140,29 +140,26 @@ impl Committer {
         if let Err(changed) = rule_reading::keep_fresh(self.table(), deadline).await {
             return Outcome::Invalid(in_context(changed));
         }
-        let ended = match self.table().terms().endpoint {
-            true => {
-                let record = earlier.as_ref().and_then(|earlier| earlier.seen.clone());
-                let mut seen = Seen { record, rows: None };
-                let is_first = earlier.is_none();
-                let ended = self
-                    .commit_by_endpoint(&prepared, &mut seen, is_first, deadline)
-                    .await;
-                if let Some(earlier) = &mut earlier {
-                    earlier.seen = seen.record;
-                }
-                ended
+        let ended = if self.table().terms().endpoint {
+            let record = earlier.as_ref().and_then(|earlier| earlier.seen.clone());
+            let mut seen = Seen { record, rows: None };
+            let is_first = earlier.is_none();
+            let ended = self
+                .commit_by_endpoint(&prepared, &mut seen, is_first, deadline)
+                .await;
+            if let Some(earlier) = &mut earlier {
+                earlier.seen = seen.record;
             }
-            false => {
-                let admission = self.admission();
-                Box::pin(without_endpoint::commit(
-                    self.table(),
-                    &prepared,
-                    admission,
-                    deadline,
-                ))
-                .await
-            }
+            ended
+        } else {
+            let admission = self.admission();
+            Box::pin(without_endpoint::commit(
+                self.table(),
+                &prepared,
+                admission,
+                deadline,
+            ))
+            .await
         };
         match ended {
             Ok(outcome) => outcome,
@@ -181,9 +178,10 @@ impl Committer {
         is_first: bool,
         deadline: Instant,
     ) -> Result<Outcome> {
-        let mut sharing = match prepared.may_share() {
-            true => Sharing::Shared,
-            false => Sharing::Alone,
+        let mut sharing = if prepared.may_share() {
+            Sharing::Shared
+        } else {
+            Sharing::Alone
         };
         // The record will say whether an attempt was applied: a call that several transactions shared
         // ends with the first of their deadlines.
@@ -373,9 +371,10 @@ impl Committer {
             Cow::Owned(stamped.mutations)
         };
         check_guards(conditions.len() - of_caller, terms)?;
-        let version = match terms.partition_version && !mutations.is_empty() {
-            true => partition_version::bump(self.table().environment(), &group.partition),
-            false => None,
+        let version = if terms.partition_version && !mutations.is_empty() {
+            partition_version::bump(self.table().environment(), &group.partition)
+        } else {
+            None
         };
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
@@ -602,25 +601,27 @@ fn guards_of_rows<'a>(
 /// Refuses more guards of timestamps than the transaction may have conditions: the server reads a cell
 /// for each while it holds the row locks.
 fn check_guards(guards: usize, terms: &Terms) -> Result<()> {
-    match guards <= terms.max_conditions {
-        true => Ok(()),
-        false => Err(Error::new(
+    if guards <= terms.max_conditions {
+        Ok(())
+    } else {
+        Err(Error::new(
             ClientErrorKind::LimitExceeded,
             format!(
                 "a transaction of {guards} cells whose timestamps are guarded, each by a condition; the limit is {}",
                 terms.max_conditions
             ),
         )
-        .with_hint("split it, or open the table with a higher max_conditions")),
+        .with_hint("split it, or open the table with a higher max_conditions"))
     }
 }
 
 /// Returns the record that was found if a commit may go on after it, or is in it.
 fn may_go_on(claim: &Claim, found: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
     let may_go_on = |found: &SeenRecord| is_committed(found) || claim.may_follow(found);
-    match found.as_ref().is_none_or(may_go_on) {
-        true => Ok(found),
-        false => Err(settled_elsewhere()),
+    if found.as_ref().is_none_or(may_go_on) {
+        Ok(found)
+    } else {
+        Err(settled_elsewhere())
     }
 }
 

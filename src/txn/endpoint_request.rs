@@ -79,9 +79,10 @@ impl EndpointRequest {
 
     /// Returns the encoded `MutateRowsRequest`.
     pub(super) fn message(&self) -> Bytes {
-        match self.is_conditional() {
-            true => concat([&self.mutations, &self.conditions].into_iter()),
-            false => self.mutations.clone(),
+        if self.is_conditional() {
+            concat([&self.mutations, &self.conditions].into_iter())
+        } else {
+            self.mutations.clone()
         }
     }
 

@@ -667,9 +667,10 @@ fn not_begun() -> Error {
 fn ended(before_it_began: bool) -> Error {
     let error = Error::new(ClientErrorKind::Closed, "the runtime of the connection has ended");
     let error = error.with_hint(KEEP_THE_RUNTIME);
-    match before_it_began {
-        true => error,
-        false => error.with_effect(Effect::Unknown),
+    if before_it_began {
+        error
+    } else {
+        error.with_effect(Effect::Unknown)
     }
 }
 

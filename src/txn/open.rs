@@ -193,9 +193,10 @@ impl OpenOptions {
             max_conditions: self.max_conditions,
             replay_window: descriptor.replay_window().map_err(in_context)?,
             endpoint: self.endpoint,
-            concurrency: self.concurrency.unwrap_or(match self.endpoint && self.admission {
-                true => SHARED_CONCURRENCY,
-                false => CONCURRENCY,
+            concurrency: self.concurrency.unwrap_or(if self.endpoint && self.admission {
+                SHARED_CONCURRENCY
+            } else {
+                CONCURRENCY
             }),
         };
         let share_limits = ShareLimits::within(self.max_mutations, self.max_bytes);
@@ -206,16 +207,17 @@ impl OpenOptions {
 }
 
 fn refuse_weak_durability(descriptor: &TableDescriptor) -> Result<()> {
-    match descriptor.durability().is_weak() {
-        true => Err(Error::new(
+    if descriptor.durability().is_weak() {
+        Err(Error::new(
             ErrorKind::WeakDurability,
             format!(
                 "the table's durability is {}: a crash would lose transactions that were called committed",
                 descriptor.attribute("DURABILITY").unwrap_or_default()
             ),
         )
-        .with_hint("set it to SYNC_WAL, or open the table with allow_weak_durability")),
-        false => Ok(()),
+        .with_hint("set it to SYNC_WAL, or open the table with allow_weak_durability"))
+    } else {
+        Ok(())
     }
 }
 

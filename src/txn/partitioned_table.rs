@@ -534,12 +534,13 @@ impl PartitionedTable {
 
 /// Refuses a row that belongs to the library under this rule.
 fn refuse_reserved_row(rule: &PartitionRule, row: &[u8]) -> hbase_client::Result<()> {
-    match rule.partition_of(row.to_vec()).reserves(row) {
-        false => Ok(()),
-        true => Err(
+    if rule.partition_of(row.to_vec()).reserves(row) {
+        Err(
             hbase_client::Error::new(ClientErrorKind::InvalidInput, RESERVED_ROW)
                 .with_hint("if it must be written, use the connection's table"),
-        ),
+        )
+    } else {
+        Ok(())
     }
 }
 

@@ -133,9 +133,10 @@ impl Group {
     pub(super) fn rows(&self) -> usize {
         let rows = || self.mutations.iter().map(Mutation::row);
         // Sorted rows are the usual case, and cheaper to detect than to hash.
-        match rows().is_sorted_by(|row, next| row < next) {
-            true => self.mutations.len(),
-            false => rows().collect::<HashSet<_>>().len(),
+        if rows().is_sorted_by(|row, next| row < next) {
+            self.mutations.len()
+        } else {
+            rows().collect::<HashSet<_>>().len()
         }
     }
 
@@ -214,12 +215,13 @@ impl Group {
             return Ok(());
         }
         terms.record_window()?;
-        match durability.is_weak() {
-            true => Err(Error::new(
+        if durability.is_weak() {
+            Err(Error::new(
                 ErrorKind::WeakDurability,
                 "a transaction with a record must be at least SYNC_WAL: a crash could lose the record, or the mutations that it records",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -34,14 +34,15 @@ pub(super) fn of_lone_row(partition: &Partition, what: &str) -> Error {
 /// no other row is sure to stay in the same region. The same if its prefix leaves no room for the
 /// name in a row key.
 pub(super) fn reserved_row(partition: &Partition, name: &[u8], what: &str) -> Result<Bytes> {
-    partition
-        .reserved_row(name)
-        .ok_or_else(|| match partition.is_lone_row() {
-            true => of_lone_row(partition, what),
-            false => Error::invalid(format!(
+    partition.reserved_row(name).ok_or_else(|| {
+        if partition.is_lone_row() {
+            of_lone_row(partition, what)
+        } else {
+            Error::invalid(format!(
                 "a partition whose prefix has {} bytes can't have {what}: its row key would be too long",
                 partition.prefix().len()
             ))
-            .with_hint("use shorter prefixes"),
-        })
+            .with_hint("use shorter prefixes")
+        }
+    })
 }

@@ -21,9 +21,10 @@ pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result
     if age == RuleAge::Old {
         table.watch().reading_ended(deadline).await;
     }
-    match table.watch().is_changed() {
-        true => Box::pin(read_again(table, deadline)).await,
-        false => Ok(()),
+    if table.watch().is_changed() {
+        Box::pin(read_again(table, deadline)).await
+    } else {
+        Ok(())
     }
 }
 
@@ -87,13 +88,14 @@ fn note(table: &ProvenTable, asked_at: Instant, read: Result<TableDescriptor>) -
     if failure.kind() != ClientErrorKind::DeadlineExceeded || asked_at.elapsed() >= OLD_RULE_WAIT {
         table.watch().not_read();
     }
-    match table.watch().is_changed() {
-        true => Err(Error::new(
+    if table.watch().is_changed() {
+        Err(Error::new(
             ErrorKind::PartitionRuleChanged,
             "the table had another rule when it was last read, and it can't be read now",
         )
-        .with_source(failure)),
-        false => Ok(()),
+        .with_source(failure))
+    } else {
+        Ok(())
     }
 }
 

@@ -424,9 +424,10 @@ impl Claim {
     /// Checks that the replay window is longer than the commit plus the maximum clock difference.
     pub(super) fn check_window(&self, deadline: Instant) -> Result<()> {
         let longest = deadline.saturating_duration_since(Instant::now()) + 2 * MAX_SKEW;
-        match longest < self.window {
-            true => Ok(()),
-            false => Err(Error::new(
+        if longest < self.window {
+            Ok(())
+        } else {
+            Err(Error::new(
                 ClientErrorKind::InvalidConfig,
                 format!(
                     "the table remembers transactions for {} s, and this one may take {} s, with what clocks may differ",
@@ -434,7 +435,7 @@ impl Claim {
                     longest.as_secs() + 1
                 ),
             )
-            .with_hint("shorten the operation timeout, or give the table a longer replay window")),
+            .with_hint("shorten the operation timeout, or give the table a longer replay window"))
         }
     }
 
@@ -446,16 +447,17 @@ impl Claim {
         let by_id = made.map(Duration::from_millis).unwrap_or_default();
         // The monotonic clock stops while the machine sleeps; the system clock can be set.
         let age = instant.elapsed().max(by_clock).max(by_id) + MAX_SKEW;
-        match age < self.window {
-            true => Ok(()),
-            false => Err(Error::new(
+        if age < self.window {
+            Ok(())
+        } else {
+            Err(Error::new(
                 ErrorKind::OutcomeForgotten,
                 format!(
                     "the outcome is no longer known: the table remembers it for {:?}",
                     self.window
                 ),
             )
-            .with_hint("read the rows back")),
+            .with_hint("read the rows back"))
         }
     }
 

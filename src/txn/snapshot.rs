@@ -239,9 +239,10 @@ pub(super) async fn read(
     {
         rows = scan_at_once(scan).await?;
     }
-    let version = match options.is_range() {
-        true => take_version(&partition, &mut earlier),
-        false => take_version(&partition, &mut rows),
+    let version = if options.is_range() {
+        take_version(&partition, &mut earlier)
+    } else {
+        take_version(&partition, &mut rows)
     };
     // Without a record family, servers are tested in a family of the user.
     let trials = TRIALS.map(|name| partition.reserved_row(name));
@@ -263,14 +264,12 @@ fn select(terms: &Terms, scan: Scan, options: &SnapshotOptions) -> Option<Scan> 
     let mut families: Vec<_> = terms.user_families().cloned().collect();
     families.sort_unstable();
     let reads_version = options.with_version && !options.is_range();
-    let scan = match families.is_empty() && !reads_version {
-        true => return None,
-        false => families.into_iter().fold(scan, Scan::family),
+    let scan = if families.is_empty() && !reads_version {
+        return None;
+    } else {
+        families.into_iter().fold(scan, Scan::family)
     };
-    Some(match reads_version {
-        true => with_version(scan),
-        false => scan,
-    })
+    Some(if reads_version { with_version(scan) } else { scan })
 }
 
 /// Returns the bounds of the rows with a prefix: the first, and the key behind the last.

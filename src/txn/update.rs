@@ -119,9 +119,10 @@ impl<'a> Update<'a> {
         .await;
         update.claimed = claimed.map_err(|error| update.in_context(error))?;
         let seen = update.claimed.as_ref().and_then(|claimed| claimed.seen.as_ref());
-        match seen.is_some_and(|seen| seen.record.state == State::Committed) {
-            true => Ok(None),
-            false => Ok(Some(update)),
+        if seen.is_some_and(|seen| seen.record.state == State::Committed) {
+            Ok(None)
+        } else {
+            Ok(Some(update))
         }
     }
 
@@ -271,9 +272,10 @@ async fn attempt(
         Outcome::Rejected(rejection) => {
             // Everything that the closure read is unchanged: it would return the same again.
             let of_caller = |failed: &FailedCondition| !reads.contains(&failed.position);
-            match rejection.failed.iter().all(of_caller) {
-                true => Err(rejection.into()),
-                false => Ok(Attempt::Conflict(Conflict::Rejected(rejection))),
+            if rejection.failed.iter().all(of_caller) {
+                Err(rejection.into())
+            } else {
+                Ok(Attempt::Conflict(Conflict::Rejected(rejection)))
             }
         }
         Outcome::Invalid(error) | Outcome::Aborted(error) => Err(error),

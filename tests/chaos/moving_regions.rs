@@ -168,12 +168,13 @@ impl Bounds {
         let from = format!("r{:02}", one.min(other));
         let to = format!("r{:02}", one.max(other));
         let is_reversed = rng.bool();
-        let scan = match is_reversed {
-            false => Scan::new().start_row(from.clone()).stop_row_inclusive(to.clone()),
-            true => Scan::new()
+        let scan = if is_reversed {
+            Scan::new()
                 .start_row(to.clone())
                 .stop_row_inclusive(from.clone())
-                .reversed(),
+                .reversed()
+        } else {
+            Scan::new().start_row(from.clone()).stop_row_inclusive(to.clone())
         };
         let scan = scan.caching(rng.u32(1..6)).max_result_size(rng.u64(1..600));
         let scan = if rng.u8(..4) == 0 {

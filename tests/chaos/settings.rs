@@ -47,9 +47,10 @@ impl Settings {
 
     /// Returns all of these in the long form, and one of them, by the seed, in the short form.
     pub(crate) fn variants<T: Copy, const N: usize>(&self, all: [T; N]) -> Vec<T> {
-        match is_long() {
-            true => all.to_vec(),
-            false => self.rng(60).choice(all).into_iter().collect(),
+        if is_long() {
+            all.to_vec()
+        } else {
+            self.rng(60).choice(all).into_iter().collect()
         }
     }
 

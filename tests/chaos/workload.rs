@@ -202,12 +202,13 @@ async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
         };
         let (first, end) = (from.to_string(), format!("{partition}-{writer:02}."));
         let is_reversed = rng.bool();
-        let scan = match is_reversed {
-            false => Scan::new().start_row(first).stop_row(end),
-            true => Scan::new()
+        let scan = if is_reversed {
+            Scan::new()
                 .start_row_exclusive(end)
                 .stop_row_inclusive(first)
-                .reversed(),
+                .reversed()
+        } else {
+            Scan::new().start_row(first).stop_row(end)
         };
         let scanner = shared.table.table().scan(scan).unwrap();
         let Some(mut rows) = collect(scanner, &shared.load).await else {

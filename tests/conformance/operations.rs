@@ -245,9 +245,10 @@ impl Generator<'_> {
     fn mutate_rows(&mut self) -> pb::MutateRowsRequest {
         pb::MutateRowsRequest {
             mutation_request: self.several(0..=3, |all| all.mutation(None)),
-            condition: match self.once_in(2) {
-                true => self.several(1..=3, |all| all.condition(None)),
-                false => Vec::new(),
+            condition: if self.once_in(2) {
+                self.several(1..=3, |all| all.condition(None))
+            } else {
+                Vec::new()
             },
             ..Default::default()
         }
@@ -407,9 +408,10 @@ impl Generator<'_> {
                     filters: self.several(1..=2, Self::filter),
                     ..Default::default()
                 };
-                list.set_operator(match self.rng.bool() {
-                    true => pb::filter_list::Operator::MustPassAll,
-                    false => pb::filter_list::Operator::MustPassOne,
+                list.set_operator(if self.rng.bool() {
+                    pb::filter_list::Operator::MustPassAll
+                } else {
+                    pb::filter_list::Operator::MustPassOne
                 });
                 filter("FilterList", &list)
             }
@@ -534,15 +536,17 @@ impl Generator<'_> {
     }
 
     fn columns(&mut self) -> Vec<pb::Column> {
-        match self.once_in(2) {
-            true => Vec::new(),
-            false => self.several(1..=2, |all| pb::Column {
+        if self.once_in(2) {
+            Vec::new()
+        } else {
+            self.several(1..=2, |all| pb::Column {
                 family: all.family(),
-                qualifier: match all.once_in(2) {
-                    true => Vec::new(),
-                    false => all.several(1..=2, Self::qualifier),
+                qualifier: if all.once_in(2) {
+                    Vec::new()
+                } else {
+                    all.several(1..=2, Self::qualifier)
                 },
-            }),
+            })
         }
     }
 
@@ -573,9 +577,10 @@ impl Generator<'_> {
             time_range: self.sometimes(5, Self::time_range),
             max_versions: Some(self.rng.u32(1..4)),
             reversed: reversed.then_some(true),
-            attribute: match self.once_in(4) {
-                true => vec![attribute("_raw_", &[0xff])],
-                false => Vec::new(),
+            attribute: if self.once_in(4) {
+                vec![attribute("_raw_", &[0xff])]
+            } else {
+                Vec::new()
             },
             store_limit: self.sometimes(12, |all| all.rng.u32(1..3)),
             store_offset: self.sometimes(12, |all| all.rng.u32(0..2)),

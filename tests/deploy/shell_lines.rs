@@ -107,9 +107,10 @@ impl Reader<'_> {
     }
 
     fn key(&mut self) -> String {
-        match self.0.trim_start().starts_with('\'') {
-            true => self.text(),
-            false => self.word(),
+        if self.0.trim_start().starts_with('\'') {
+            self.text()
+        } else {
+            self.word()
         }
     }
 
@@ -134,12 +135,11 @@ impl Reader<'_> {
         let command = self.word();
         let mut arguments = Vec::new();
         loop {
-            match self.0.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) {
-                true => {
-                    let key = self.word();
-                    arguments.push(self.pairs(key));
-                }
-                false => arguments.push(self.value()),
+            if self.0.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) {
+                let key = self.word();
+                arguments.push(self.pairs(key));
+            } else {
+                arguments.push(self.value())
             }
             if !self.takes(",") {
                 break;

@@ -279,9 +279,10 @@ impl Change<'_> {
     fn end_count(mut self, name: &str, outcome: &Result<LatchCount>) {
         if let Ok(count) = outcome {
             let read = json!({"op": "read", "name": name, "left": count.left});
-            match count.counted {
-                true => self.on.note(self.called, &read),
-                false => self.step = read,
+            if count.counted {
+                self.on.note(self.called, &read)
+            } else {
+                self.step = read
             }
         }
         self.end(outcome);

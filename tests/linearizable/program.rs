@@ -165,9 +165,10 @@ pub(crate) fn draw_steps(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for number in 0..rng.usize(1..5) {
-        let place = match rng.bool() {
-            true => rng.choice(places).cloned(),
-            false => None,
+        let place = if rng.bool() {
+            rng.choice(places).cloned()
+        } else {
+            None
         };
         let place = place.unwrap_or_else(|| Place::draw(mix, rng));
         let value = format!("{writer}.{number}");
@@ -278,9 +279,10 @@ pub(crate) fn draw_guard(partition: &str, place: &Place, seen: &Found, rng: &mut
         },
     };
     let Some(last) = last.filter(|_| holds) else {
-        return match holds || rng.bool() {
-            true => guard(Condition::absent(row, family, qualifier), "absent", ""),
-            false => guard(Condition::present(row, family, qualifier), "present", ""),
+        return if holds || rng.bool() {
+            guard(Condition::absent(row, family, qualifier), "absent", "")
+        } else {
+            guard(Condition::present(row, family, qualifier), "present", "")
         };
     };
     if place.is_counter() {

@@ -78,13 +78,15 @@ impl Choices<'_> {
         }
         if rng.u8(..3) == 0 {
             let first = rng.usize(..ROWS);
-            let reads = match rng.bool() {
-                true => vec![self.read_row(view, first)?],
-                false => self.read_rows(view, first..rng.usize(first..=ROWS))?,
+            let reads = if rng.bool() {
+                vec![self.read_row(view, first)?]
+            } else {
+                self.read_rows(view, first..rng.usize(first..=ROWS))?
             };
-            match self.mix.versioned {
-                true => attempt.reads.extend(reads),
-                false => attempt.more_reads = reads,
+            if self.mix.versioned {
+                attempt.reads.extend(reads)
+            } else {
+                attempt.more_reads = reads
             }
         }
         for number in 0..rng.usize(..4) {
@@ -124,15 +126,12 @@ impl Choices<'_> {
 
     fn read_cell(&self, view: &mut UpdateView<'_>, place: &Place) -> Result<Read, Stop> {
         let row = format!("{}{}", self.partition, place.row);
-        let text = match place.is_counter() {
-            true => {
-                let number: Option<i64> = view.get(row, place.family, place.qualifier)?;
-                number.map(|number| number.to_string())
-            }
-            false => {
-                let value = view.value(row, place.family, place.qualifier)?;
-                value.map(|value| text(place.qualifier.as_bytes(), value))
-            }
+        let text = if place.is_counter() {
+            let number: Option<i64> = view.get(row, place.family, place.qualifier)?;
+            number.map(|number| number.to_string())
+        } else {
+            let value = view.value(row, place.family, place.qualifier)?;
+            value.map(|value| text(place.qualifier.as_bytes(), value))
         };
         let text = text.map(|text| (place.name(), text));
         Ok(Read {

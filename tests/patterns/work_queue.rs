@@ -44,12 +44,11 @@ async fn each_job_is_done_once_while_workers_die_and_stall() {
                     2..4 => tokio::time::sleep(LEASE * 3 / 2).await,
                     _ => {}
                 }
-                match finish(client, "load", &claim, format!("by {worker}"))
-                    .await
-                    .unwrap()
-                {
-                    true => done += 1,
-                    false => late += 1,
+                let finished = finish(client, "load", &claim, format!("by {worker}")).await;
+                if finished.unwrap() {
+                    done += 1;
+                } else {
+                    late += 1;
                 }
             }
             (done, late, died)

@@ -115,9 +115,10 @@ fn item(page: &str) -> Vec<String> {
         .filter(|line| line.contains(char::is_alphanumeric))
         .collect();
     // The methods of a trait are in its declaration.
-    let own: &[&str] = match declaration.contains("pub trait ") {
-        true => &["\"impl\""],
-        false => &["\"impl\"", "\"method\"", "\"associatedconstant\""],
+    let own: &[&str] = if declaration.contains("pub trait ") {
+        &["\"impl\""]
+    } else {
+        &["\"impl\"", "\"method\"", "\"associatedconstant\""]
     };
     for section in between(page, "<section id=\"", "</section>") {
         let Some((attributes, content)) = section.split_once('>') else {

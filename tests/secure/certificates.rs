@@ -216,9 +216,10 @@ async fn issue(folder: &Path, number: usize, issued: &Issued) {
     let listed = file("ext");
     fs::write(folder.join(&listed), extensions.join("\n")).unwrap();
     // Without extensions, openssl writes version 1.
-    let extensions = match extensions.is_empty() {
-        true => vec![],
-        false => vec!["-extfile", &listed],
+    let extensions = if extensions.is_empty() {
+        vec![]
+    } else {
+        vec!["-extfile", &listed]
     };
     run(folder, "openssl", &[&sign[..], &by, &extensions].concat()).await;
 }

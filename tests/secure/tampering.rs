@@ -256,9 +256,10 @@ async fn altered_message_misreports_no_write() {
                 let error = rows.append(append).await.unwrap_err();
                 // Java's DIGEST-MD5 drops an invalid request without an answer.
                 let is_dropped = attack == Attack::AlterRequest && !by_ticket;
-                let kind = match is_dropped {
-                    true => ClientErrorKind::DeadlineExceeded,
-                    false => ClientErrorKind::ConnectionLost,
+                let kind = if is_dropped {
+                    ClientErrorKind::DeadlineExceeded
+                } else {
+                    ClientErrorKind::ConnectionLost
                 };
                 assert_eq!(error.kind(), kind, "{error}");
                 assert!(error.is_outcome_unknown(), "{error}");

@@ -50,9 +50,10 @@ pub(crate) fn own(cluster: &Cluster) -> TlsOptions {
 /// Returns TLS with this trust store, and with this key store if the servers require one.
 pub(crate) fn with_key(cluster: &Cluster, trust: PathBuf, key: &Path) -> TlsOptions {
     let options = TlsOptions::new(trust, PASSWORD);
-    match is_mutual(cluster) {
-        true => options.key_store(key, PASSWORD),
-        false => options,
+    if is_mutual(cluster) {
+        options.key_store(key, PASSWORD)
+    } else {
+        options
     }
 }
 
@@ -194,9 +195,10 @@ async fn new_connections_use_changed_stores_and_live_ones_stay() {
         plain.put(put("a", "1")).await.unwrap();
 
         let fixtures = tls_refusals::fixtures();
-        match is_mutual(cluster) {
-            true => replace(&key, &fixtures.join("stranger.p12")),
-            false => replace(&trust, &fixtures.join("trust.p12")),
+        if is_mutual(cluster) {
+            replace(&key, &fixtures.join("stranger.p12"))
+        } else {
+            replace(&trust, &fixtures.join("trust.p12"))
         }
         // The master has not been dialled yet, and the region server has.
         let error = Admin::new(&connection).cluster_info().await.unwrap_err();

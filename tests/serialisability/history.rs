@@ -125,9 +125,10 @@ impl History {
         let mut settled = 0;
         for transaction in &mut self.transactions {
             if transaction.fate == Fate::Unknown {
-                transaction.fate = match seen.contains(&transaction.name) {
-                    true => Fate::Committed,
-                    false => Fate::NotApplied,
+                transaction.fate = if seen.contains(&transaction.name) {
+                    Fate::Committed
+                } else {
+                    Fate::NotApplied
                 };
                 settled += 1;
             }

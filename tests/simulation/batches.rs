@@ -128,9 +128,10 @@ impl Writer {
     async fn run(mut self) {
         for round in 0..ROUNDS {
             let name = format!("t{}-{round}", self.number);
-            match self.rng.bool() {
-                true => self.send_batch(&name).await,
-                false => self.send_together(&name).await,
+            if self.rng.bool() {
+                self.send_batch(&name).await
+            } else {
+                self.send_together(&name).await
             }
         }
     }

@@ -92,10 +92,7 @@ pub(crate) async fn connect_with(
         _ => 0,
     };
     // With few bytes in an answer, a scan takes several calls.
-    let bytes = match rng.bool() {
-        true => rng.u64(50..500),
-        false => 1 << 20,
-    };
+    let bytes = if rng.bool() { rng.u64(50..500) } else { 1 << 20 };
     let config = world
         .hbase()
         .config()

@@ -263,9 +263,10 @@ impl Task {
 
     fn options(&mut self) -> WriterOptions {
         let options = WriterOptions::new().buffer_size(self.rng.usize(1..4_000));
-        match self.rng.bool() {
-            true => options.at_least_once(),
-            false => options,
+        if self.rng.bool() {
+            options.at_least_once()
+        } else {
+            options
         }
     }
 

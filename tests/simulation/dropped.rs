@@ -140,9 +140,10 @@ impl Task {
 
     /// Returns the polls of the next call. Half of all calls are not dropped.
     fn polls(&mut self) -> usize {
-        match self.rng.bool() {
-            true => self.rng.usize(1..WAITS),
-            false => usize::MAX,
+        if self.rng.bool() {
+            self.rng.usize(1..WAITS)
+        } else {
+            usize::MAX
         }
     }
 
@@ -183,9 +184,10 @@ impl Task {
         }
         self.history.ended(begun);
         let polls = self.polls();
-        match self.rng.bool() {
-            true => drop(guard),
-            false => drop(polled(guard.release(), polls).await),
+        if self.rng.bool() {
+            drop(guard)
+        } else {
+            drop(polled(guard.release(), polls).await)
         }
     }
 

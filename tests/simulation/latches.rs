@@ -118,9 +118,10 @@ pub(crate) async fn scenario(world: World) {
             name,
             rounds: Rc::clone(&rounds),
         };
-        match leads {
-            true => drop(tasks.spawn_local(party.lead())),
-            false => drop(tasks.spawn_local(party.follow())),
+        if leads {
+            drop(tasks.spawn_local(party.lead()))
+        } else {
+            drop(tasks.spawn_local(party.follow()))
         }
     }
     let waiter = closing.clone();
@@ -231,9 +232,10 @@ async fn open(connection: &Connection, farm: &str) -> LatchManager {
 impl Worker {
     async fn run(mut self, name: String) {
         for _ in 0..CALLS {
-            match self.rng.bool() {
-                true => self.count_down().await,
-                false => self.arrive().await,
+            if self.rng.bool() {
+                self.count_down().await
+            } else {
+                self.arrive().await
             }
         }
         while let Err(error) = self.closing.arrive(&name).await {

@@ -113,9 +113,10 @@ impl Client {
     /// Returns a prefix. Some are so long that rows of the library do not fit behind it.
     fn draw_partition(&mut self) -> Vec<u8> {
         let name = b'a' + self.rng.u8(..4);
-        let length = match self.rng.bool() {
-            true => MAX_ROW - self.rng.usize(8..14),
-            false => 1,
+        let length = if self.rng.bool() {
+            MAX_ROW - self.rng.usize(8..14)
+        } else {
+            1
         };
         vec![name; length]
     }
@@ -127,9 +128,10 @@ impl Client {
 
     fn draw_step(&mut self, partition: &[u8], puts: bool) -> (Vec<u8>, Step) {
         let number = *self.rng.choice(&NUMBERS).unwrap();
-        let step = match puts || self.rng.u8(..3) == 0 {
-            true => Step::Put(number),
-            false => Step::Increment(number),
+        let step = if puts || self.rng.u8(..3) == 0 {
+            Step::Put(number)
+        } else {
+            Step::Increment(number)
         };
         (self.draw_row(partition), step)
     }
@@ -148,9 +150,10 @@ impl Client {
             transaction = transaction.guard_timestamps();
         }
         if is_recorded {
-            transaction = match self.rng.bool() {
-                true => transaction.recorded(),
-                false => transaction.id(format!("{number:02}")),
+            transaction = if self.rng.bool() {
+                transaction.recorded()
+            } else {
+                transaction.id(format!("{number:02}"))
             };
         }
         let began = Instant::now();
@@ -191,12 +194,11 @@ impl Client {
     async fn read(&mut self, partition: &[u8]) {
         let begin = [partition, DELIMITER.as_bytes()].concat();
         let behind = [partition, b"0"].concat();
-        let start = match self.rng.bool() {
-            true => Vec::new(),
-            false => {
-                let other = self.draw_partition();
-                self.draw_row(&other)
-            }
+        let start = if self.rng.bool() {
+            Vec::new()
+        } else {
+            let other = self.draw_partition();
+            self.draw_row(&other)
         };
         let options = SnapshotOptions::new().start_row(start.clone());
         let prefix = self.table.partition_of(begin.clone()).prefix().clone();

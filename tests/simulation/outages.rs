@@ -301,9 +301,10 @@ impl Process {
                 1 => self.lease.mul_f64(self.rng.f64()),
                 _ => HOUR,
             };
-            let patience = match self.rng.bool() {
-                true => Either::Left(sleep(self.lease.mul_f64(self.rng.f64()))),
-                false => Either::Right(pending()),
+            let patience = if self.rng.bool() {
+                Either::Left(sleep(self.lease.mul_f64(self.rng.f64())))
+            } else {
+                Either::Right(pending())
             };
             let renewed = thing == Thing::Leading || self.rng.bool();
             let asked = Instant::now();

@@ -203,9 +203,10 @@ impl Owner {
     fn request(&mut self, partition: &'static str) -> LockRequest {
         let request = self.locks.lock(partition, "lock").unwrap().ttl(self.lease);
         let request = request.skew_margin(MARGIN);
-        match self.rng.bool() {
-            true => request.auto_renew(),
-            false => request,
+        if self.rng.bool() {
+            request.auto_renew()
+        } else {
+            request
         }
     }
 

@@ -93,9 +93,10 @@ pub(crate) async fn scenario(world: World) {
     let table = create(&plain, count).await;
     let tally = Rc::new(Tally::default());
     let tasks = LocalSet::new();
-    let shared = match count == TASKS[1] {
-        true => Some(connect(&world, &mut rng).await),
-        false => None,
+    let shared = if count == TASKS[1] {
+        Some(connect(&world, &mut rng).await)
+    } else {
+        None
     };
     for number in 0..count {
         let connection = match &shared {
@@ -460,9 +461,10 @@ impl Task {
             };
             assert_eq!(row.key(), key.as_bytes());
             let value = decode(row.value(FAMILY, "n").unwrap());
-            match *key == self.row {
-                true => self.check(value),
-                false => assert_eq!(value, 7, "{key}"),
+            if *key == self.row {
+                self.check(value)
+            } else {
+                assert_eq!(value, 7, "{key}")
             }
         }
     }

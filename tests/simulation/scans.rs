@@ -99,12 +99,13 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
             _ => 0..ROWS,
         };
         let is_reversed = rng.u8(..3) == 0;
-        let mut scan = match is_reversed {
-            false => Scan::new().start_row(key(range.start)).stop_row(key(range.end)),
-            true => Scan::new()
+        let mut scan = if is_reversed {
+            Scan::new()
                 .start_row_exclusive(key(range.end))
                 .stop_row_inclusive(key(range.start))
-                .reversed(),
+                .reversed()
+        } else {
+            Scan::new().start_row(key(range.start)).stop_row(key(range.end))
         };
         scan = scan.caching(rng.u32(1..12));
         let limit = match rng.u8(..3) {
@@ -119,12 +120,11 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
         }
         let before = added.borrow().clone();
         let sorts = limit == ROWS && rng.u8(..3) == 0;
-        let mut scanner = match sorts || rng.bool() {
-            true => {
-                let scanner = table.scan_regions(scan, rng.usize(1..5)).unwrap();
-                Scanner::Parallel(if sorts { scanner } else { scanner.in_order() })
-            }
-            false => Scanner::OneByOne(table.scan(scan).unwrap()),
+        let mut scanner = if sorts || rng.bool() {
+            let scanner = table.scan_regions(scan, rng.usize(1..5)).unwrap();
+            Scanner::Parallel(if sorts { scanner } else { scanner.in_order() })
+        } else {
+            Scanner::OneByOne(table.scan(scan).unwrap())
         };
         let drops = rng.bool();
         let Some(mut rows) = read(&mut scanner, limit, &mut rng, drops).await else {
@@ -132,10 +132,13 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
         };
         // A limited scan ends at its last row.
         let range = match rows.last() {
-            Some(last) if limit < ROWS && rows.len() == limit => match is_reversed {
-                true => number(last)..range.end,
-                false => range.start..number(last) + 1,
-            },
+            Some(last) if limit < ROWS && rows.len() == limit => {
+                if is_reversed {
+                    number(last)..range.end
+                } else {
+                    range.start..number(last) + 1
+                }
+            }
             _ => range,
         };
         if sorts {
@@ -172,9 +175,10 @@ async fn read(scanner: &mut Scanner, limit: usize, rng: &mut Rng, drops: bool) -
         if rng.u8(..8) == 0 {
             sleep(Duration::from_millis(rng.u64(..200))).await;
         }
-        let patience = match drops && rng.u8(..4) == 0 {
-            true => Duration::from_micros(rng.u64(..20_000)),
-            false => Duration::from_secs(3_600),
+        let patience = if drops && rng.u8(..4) == 0 {
+            Duration::from_micros(rng.u64(..20_000))
+        } else {
+            Duration::from_secs(3_600)
         };
         match timeout(patience, scanner.next()).await {
             Ok(Ok(Some(row))) => rows.push(row),

@@ -86,9 +86,10 @@ impl Bench {
             let from = rng.u8(..ACCOUNTS);
             let to = (from + rng.u8(1..ACCOUNTS)) % ACCOUNTS;
             let amount = rng.i64(1..100);
-            let (table, other) = match rng.bool() {
-                true => (&self.tables[0], &self.tables[1]),
-                false => (&self.tables[1], &self.tables[0]),
+            let (table, other) = if rng.bool() {
+                (&self.tables[0], &self.tables[1])
+            } else {
+                (&self.tables[1], &self.tables[0])
             };
             let (conditional, sets_gate) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
             let opens = rng.bool();
@@ -131,12 +132,11 @@ impl Bench {
                 let settles = recording == 2 && rng.u8(..4) == 0;
                 let pause = Duration::from_micros(rng.u64(..60_000));
                 let settling = async {
-                    match settles {
-                        true => {
-                            sleep(pause).await;
-                            Some(settle(other, partition, &id).await)
-                        }
-                        false => None,
+                    if settles {
+                        sleep(pause).await;
+                        Some(settle(other, partition, &id).await)
+                    } else {
+                        None
                     }
                 };
                 let by_another = rng.bool();

@@ -115,13 +115,12 @@ async fn all_mutations_are_made_or_none_in_one_call() {
             .iter()
             .map(|cell| &cell.qualifier[..])
             .collect();
-        match done {
-            true => {
-                counts += 2;
-                assert_eq!(columns, ["count".as_bytes(), b"log"]);
-                assert_eq!(result.row.get::<i64>("f", "count").unwrap(), Some(counts));
-            }
-            false => assert!(columns.is_empty()),
+        if done {
+            counts += 2;
+            assert_eq!(columns, ["count".as_bytes(), b"log"]);
+            assert_eq!(result.row.get::<i64>("f", "count").unwrap(), Some(counts));
+        } else {
+            assert!(columns.is_empty())
         }
     }
     let row = table.get(Get::new("all")).await.unwrap().unwrap();

@@ -239,10 +239,7 @@ async fn a_scan_of_several_regions_is_not_complete_without_the_runtime_of_its_co
         let begun = async move {
             let table = shared.of(&hasty().await);
             let scanner = table.scan_regions(Scan::new().caching(1), 2).unwrap();
-            let mut scanner = match in_order {
-                true => scanner.in_order(),
-                false => scanner,
-            };
+            let mut scanner = if in_order { scanner.in_order() } else { scanner };
             assert!(scanner.next().await.unwrap().is_some());
             scanner
         };

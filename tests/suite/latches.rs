@@ -315,9 +315,10 @@ async fn latch_expires_on_time_whatever_the_counts() {
             assert_eq!(outcome.unwrap(), WaitOutcome::Expired);
         }
         assert!(began.elapsed() < LIFE * 2, "{:?}", began.elapsed());
-        let gone = match has_state {
-            true => (LatchState::Expired, ErrorKind::LatchExpired),
-            false => (LatchState::Absent, ErrorKind::LatchAbsent),
+        let gone = if has_state {
+            (LatchState::Expired, ErrorKind::LatchExpired)
+        } else {
+            (LatchState::Absent, ErrorKind::LatchAbsent)
         };
         for latch in [&dc, &xdc, &far] {
             assert_eq!(state(latch).await, (gone.0, None));

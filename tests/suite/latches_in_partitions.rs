@@ -357,9 +357,12 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
                 transaction = transaction.recorded();
             }
             transaction = transaction.count_down(&parts, 1);
-            proxy.rule(move |request| match request.method == COMMIT {
-                true => action,
-                false => Action::Pass,
+            proxy.rule(move |request| {
+                if request.method == COMMIT {
+                    action
+                } else {
+                    Action::Pass
+                }
             });
             let outcome = transaction.commit().await;
             proxy.pass_all();

@@ -314,9 +314,12 @@ async fn lost_comparison_of_clocks_leaves_no_outcome_unknown() {
         let transaction = table.transaction("clo").delete(Delete::new("cloa"));
         transaction.put(put("cloa", "new")).commit().await
     };
-    proxy.rule(|request| match request.method == "Multi" {
-        true => Action::DropAnswer,
-        false => Action::Pass,
+    proxy.rule(|request| {
+        if request.method == "Multi" {
+            Action::DropAnswer
+        } else {
+            Action::Pass
+        }
     });
     let attempts = proxy.requests("ExecService");
     let brief = table.clone().with_operation_timeout(Duration::from_secs(3));

@@ -172,9 +172,10 @@ async fn begun_in(
     if is_reversed {
         order.reverse();
     }
-    let scan = match is_reversed {
-        true => Scan::new().reversed(),
-        false => Scan::new(),
+    let scan = if is_reversed {
+        Scan::new().reversed()
+    } else {
+        Scan::new()
     };
     let mut scanner = opened.table().scan(scan.caching(50)).unwrap();
     for expected in &order[..120] {

@@ -76,12 +76,13 @@ async fn server_that_drops_conditions_is_refused_by_name() {
     rows.put(put("row", "there")).await.unwrap();
 
     let proxy = Proxy::new();
-    proxy.rule(
-        |request| match request.method == "Multi" || request.method == PROBE {
-            true => Action::DropConditions,
-            false => Action::Pass,
-        },
-    );
+    proxy.rule(|request| {
+        if request.method == "Multi" || request.method == PROBE {
+            Action::DropConditions
+        } else {
+            Action::Pass
+        }
+    });
     let old = connect_by(proxy, standalone().config()).await;
     let (old_locks, old_latches) = tables.managers(&old).await;
     let old_rows = old.table(tables.rows.name.clone()).unwrap();

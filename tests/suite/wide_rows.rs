@@ -50,9 +50,12 @@ async fn shapes(table: &Table, scan: Scan) -> Vec<(String, usize, bool)> {
 fn assert_whole(parts: &[Row], rows: &[&str]) {
     let cells: Vec<&Cell> = parts.iter().flat_map(Row::cells).collect();
     let is_wide = |row: &str| row == "d" || row == "n";
-    let expected = rows.iter().flat_map(|row| match is_wide(row) {
-        true => (0..CELLS).map(|at| (*row, vec![at])).collect(),
-        false => vec![(*row, b"q".to_vec())],
+    let expected = rows.iter().flat_map(|row| {
+        if is_wide(row) {
+            (0..CELLS).map(|at| (*row, vec![at])).collect()
+        } else {
+            vec![(*row, b"q".to_vec())]
+        }
     });
     let found = cells
         .iter()

@@ -220,9 +220,10 @@ impl Generator {
                     get = get.filter(filter);
                     options.push(format!("filter={text}"));
                 }
-                match exists {
-                    true => (Read::Exists(get), options),
-                    false => (Read::Get(get), options),
+                if exists {
+                    (Read::Exists(get), options)
+                } else {
+                    (Read::Get(get), options)
                 }
             }
             _ => self.scan(),

@@ -83,9 +83,10 @@ async fn a_latch_is_made_counted_by_several_forgotten_and_made_again() {
                 assert_eq!(ours.count_down(1).await.unwrap().left, 1);
                 flush(&Admin::new(&connection), &table).await;
                 assert_eq!(far.wait(PATIENCE).await.unwrap(), WaitOutcome::Expired);
-                let state = match here.has_state_family() {
-                    true => LatchState::Expired,
-                    false => LatchState::Absent,
+                let state = if here.has_state_family() {
+                    LatchState::Expired
+                } else {
+                    LatchState::Absent
                 };
                 assert_eq!(ours.show().await.unwrap().state, state);
                 ours.init(1, HOUR).await.unwrap();

@@ -24,9 +24,10 @@ async fn on_rows_in_a_file(check: impl AsyncFn(bool, &Table)) {
 /// Asserts that a release which reports has read a block, and that another one reports nothing.
 fn assert_reported(reports: bool, metrics: Option<QueryMetrics>) {
     let bytes = metrics.map(|metrics| metrics.block_bytes_scanned);
-    match reports {
-        true => assert!(bytes.is_some_and(|bytes| bytes > 0), "{bytes:?}"),
-        false => assert_eq!(bytes, None),
+    if reports {
+        assert!(bytes.is_some_and(|bytes| bytes > 0), "{bytes:?}")
+    } else {
+        assert_eq!(bytes, None)
     }
 }
 

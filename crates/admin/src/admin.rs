@@ -335,12 +335,13 @@ impl Admin {
             Ended::Done => Ok(()),
             Ended::Forgotten => {
                 let exists = self.until(deadline).exists(table).await;
-                match seen_after_change(exists).map_err(in_context)? {
-                    false => Ok(()),
-                    true => Err(in_context(left_disabled(Error::new(
+                if seen_after_change(exists).map_err(in_context)? {
+                    Err(in_context(left_disabled(Error::new(
                         ErrorKind::Server,
                         "the table is still there",
-                    )))),
+                    ))))
+                } else {
+                    Ok(())
                 }
             }
         }
@@ -474,9 +475,10 @@ impl Admin {
             return error;
         }
         let enable = async || self.until(deadline).enable_table(table).await.is_ok();
-        match !error.is_outcome_unknown() && enable().await {
-            true => error,
-            false => left_disabled(error),
+        if !error.is_outcome_unknown() && enable().await {
+            error
+        } else {
+            left_disabled(error)
         }
     }
 

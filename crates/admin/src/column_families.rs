@@ -204,9 +204,10 @@ pub(crate) fn in_context<'a>(
 
 /// Rejects what the master would take for another family.
 fn check_name(family: &Bytes) -> Result<()> {
-    match family.is_empty() {
-        true => Err(Error::invalid("a column family without a name")),
-        false => Ok(()),
+    if family.is_empty() {
+        Err(Error::invalid("a column family without a name"))
+    } else {
+        Ok(())
     }
 }
 

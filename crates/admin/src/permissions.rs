@@ -425,8 +425,9 @@ fn in_context(operation: &'static str, scope: &PermissionScope) -> impl Fn(Error
 }
 
 pub(crate) fn check_user(user: &str) -> Result<()> {
-    match user.is_empty() {
-        true => Err(Error::invalid("a user without a name")),
-        false => Ok(()),
+    if user.is_empty() {
+        Err(Error::invalid("a user without a name"))
+    } else {
+        Ok(())
     }
 }

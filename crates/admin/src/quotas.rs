@@ -234,9 +234,12 @@ impl Throttle {
 impl QuotaTarget {
     /// Adds the target to a request.
     fn add_to(&self, mut request: pb::SetQuotaRequest) -> Result<pb::SetQuotaRequest> {
-        let named = |name: &String| match name.is_empty() {
-            true => Err(Error::invalid("a quota of a user or a namespace without a name")),
-            false => Ok(Some(name.clone())),
+        let named = |name: &String| {
+            if name.is_empty() {
+                Err(Error::invalid("a quota of a user or a namespace without a name"))
+            } else {
+                Ok(Some(name.clone()))
+            }
         };
         match self {
             Self::User(user) => request.user_name = named(user)?,

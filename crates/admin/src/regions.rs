@@ -87,12 +87,12 @@ impl Admin {
             error.at_operation(operation)
         };
         let meta = RegionInfo::meta();
-        let found = match name == meta.name || name == meta.encoded_name() {
-            true => self
-                .regions(&meta.table)
+        let found = if name == meta.name || name == meta.encoded_name() {
+            self.regions(&meta.table)
                 .await
-                .map(|regions| regions.into_iter().next()),
-            false => self.row_of_region(&name).await.and_then(region),
+                .map(|regions| regions.into_iter().next())
+        } else {
+            self.row_of_region(&name).await.and_then(region)
         };
         let not_found = || Error::new(ErrorKind::RegionNotFound, "no region has this name");
         found

@@ -182,9 +182,10 @@ impl Admin {
         enabled: bool,
     ) -> Result<()> {
         let in_context = |error: Error| error.at_operation(format!("adding replication peer {id}"));
-        let state = match enabled {
-            true => pb::replication_state::State::Enabled,
-            false => pb::replication_state::State::Disabled,
+        let state = if enabled {
+            pb::replication_state::State::Enabled
+        } else {
+            pb::replication_state::State::Disabled
         };
         let request = pb::AddReplicationPeerRequest {
             peer_id: id.to_owned(),

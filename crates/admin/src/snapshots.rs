@@ -396,17 +396,19 @@ fn described(name: &str, table: &TableName) -> pb::SnapshotDescription {
 fn seconds(ttl: Duration) -> Result<i64> {
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
     // HBase replaces a TTL that is no number of milliseconds by its default.
-    match (1..=i64::MAX / 1_000).contains(&seconds) {
-        true => Ok(seconds),
-        false => Err(Error::invalid(
+    if (1..=i64::MAX / 1_000).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(Error::invalid(
             "the TTL of a snapshot is at least a second, and not endless",
-        )),
+        ))
     }
 }
 
 fn check_name(name: &str) -> Result<()> {
-    match name.is_empty() {
-        true => Err(Error::invalid("a snapshot without a name")),
-        false => Ok(()),
+    if name.is_empty() {
+        Err(Error::invalid("a snapshot without a name"))
+    } else {
+        Ok(())
     }
 }

@@ -93,9 +93,10 @@ impl Admin {
 
 /// Rejects what the master would take for no change.
 pub(crate) fn check_tracker(tracker: &str) -> Result<()> {
-    match tracker.trim().is_empty() {
-        true => Err(Error::invalid("a store file tracker without a name")),
-        false => Ok(()),
+    if tracker.trim().is_empty() {
+        Err(Error::invalid("a store file tracker without a name"))
+    } else {
+        Ok(())
     }
 }
 
@@ -103,8 +104,9 @@ pub(crate) fn check_tracker(tracker: &str) -> Result<()> {
 /// class before it changes anything (`StoreFileTrackerFactory.getTrackerClass`).
 pub(crate) fn unknown_tracker(error: Error) -> Error {
     let is_unknown = |remote: &RemoteException| remote.message.contains("ClassNotFoundException");
-    match error.remote().is_some_and(is_unknown) {
-        true => Error::invalid("the servers have no such store file tracker").with_source(error),
-        false => error,
+    if error.remote().is_some_and(is_unknown) {
+        Error::invalid("the servers have no such store file tracker").with_source(error)
+    } else {
+        error
     }
 }

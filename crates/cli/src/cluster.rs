@@ -119,9 +119,10 @@ impl Global {
         let config = config.map_err(|error| {
             let error = error.to_string();
             // Of a file, most name it themselves, with the line.
-            Failure::Refused(match error.contains(&source) {
-                true => error,
-                false => format!("{source}: {error}"),
+            Failure::Refused(if error.contains(&source) {
+                error
+            } else {
+                format!("{source}: {error}")
             })
         })?;
         let source = if is_named { uri_source } else { source };

@@ -192,9 +192,10 @@ impl Text<'_> {
         }
         names.sort();
         wanted.ok_or_else(|| {
-            let known = match names.is_empty() {
-                true => String::new(),
-                false => format!("; it has {}", names.join(", ")),
+            let known = if names.is_empty() {
+                String::new()
+            } else {
+                format!("; it has {}", names.join(", "))
             };
             Failure::Refused(format!("{} has no profile {name}{known}", self.path.display()))
         })
@@ -216,9 +217,10 @@ impl Text<'_> {
                 continue;
             }
             let Some(text) = value.get_ref().as_str() else {
-                return Err(match KEYS.split(", ").any(|known| known == key.get_ref()) {
-                    true => fault("write text in quotes"),
-                    false => unknown(),
+                return Err(if KEYS.split(", ").any(|known| known == key.get_ref()) {
+                    fault("write text in quotes")
+                } else {
+                    unknown()
                 });
             };
             let path = || self.path.parent().unwrap_or_else(|| Path::new("")).join(text);

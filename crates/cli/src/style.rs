@@ -53,12 +53,11 @@ pub(crate) fn choose(choice: ColorChoice) {
 
 /// Returns the text with the style of its meaning, if text is coloured there.
 pub(crate) fn paint(target: Target, meaning: Meaning, text: &str) -> String {
-    match is_colored(target) {
-        true => {
-            let style = meaning.style();
-            format!("{style}{text}{style:#}")
-        }
-        false => text.to_owned(),
+    if is_colored(target) {
+        let style = meaning.style();
+        format!("{style}{text}{style:#}")
+    } else {
+        text.to_owned()
     }
 }
 

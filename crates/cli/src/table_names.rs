@@ -19,9 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Adds the completion of names to all arguments that are tables.
 pub(crate) fn completed(command: Command) -> Command {
-    let names = |arg: clap::Arg| match arg.get_value_parser().type_id() == TypeId::of::<TableName>() {
-        true => arg.add(ArgValueCompleter::new(candidates)),
-        false => arg,
+    let names = |arg: clap::Arg| {
+        if arg.get_value_parser().type_id() == TypeId::of::<TableName>() {
+            arg.add(ArgValueCompleter::new(candidates))
+        } else {
+            arg
+        }
     };
     command.mut_args(names).mut_subcommands(completed)
 }

@@ -375,9 +375,10 @@ impl<K: FailureKind> Failure<K> {
 
     /// Replaces the hint if the [outcome is unknown](Self::is_outcome_unknown).
     pub fn with_hint_if_unknown(self, hint: &'static str) -> Self {
-        match self.is_outcome_unknown() {
-            true => self.with_better_hint(hint),
-            false => self,
+        if self.is_outcome_unknown() {
+            self.with_better_hint(hint)
+        } else {
+            self
         }
     }
 

@@ -266,15 +266,12 @@ async fn late_copy_does_not_hide_a_later_write(
     let copy = hbase.fault(Call::Multi.on("orders").nth(1).hold_request());
     let writer = orders.writer(WriterOptions::new().at_least_once());
     writer.write(first).await.unwrap();
-    match by_another_client {
-        true => {
-            writer.flush().await.unwrap();
-            sleep(Duration::from_millis(2)).await;
-            store(&others, "a", Way::Single, vec![later]).await.unwrap();
-        }
-        false => {
-            writer.write(later).await.unwrap();
-        }
+    if by_another_client {
+        writer.flush().await.unwrap();
+        sleep(Duration::from_millis(2)).await;
+        store(&others, "a", Way::Single, vec![later]).await.unwrap();
+    } else {
+        writer.write(later).await.unwrap();
     }
     writer.flush().await.unwrap();
     assert_eq!(value(&orders, "a").await.as_deref(), expected);

@@ -214,9 +214,10 @@ async fn cursor_moves_while_a_scan_finds_no_row(#[case] reversed: bool) {
     let hbase = FakeHBase::builder().latency(latency).build();
     let table = ten_rows(&hbase).await.unwrap();
     hbase.fault(Call::Scan.on("t").heartbeat_after(1));
-    let scan = match reversed {
-        false => Scan::new(),
-        true => Scan::new().reversed(),
+    let scan = if reversed {
+        Scan::new().reversed()
+    } else {
+        Scan::new()
     };
     let scan = scan.column("f", "absent");
     let mut scanner = table.scan(scan).unwrap();

@@ -47,9 +47,10 @@ impl AsyncWrite for Failing {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        match fails {
-            true => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-            false => written,
+        if fails {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        } else {
+            written
         }
     }
 

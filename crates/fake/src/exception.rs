@@ -73,12 +73,13 @@ impl Exception {
 
     /// The failure of a scanner, which is closed by it: the client must open another one.
     pub(crate) fn in_scan(self) -> Self {
-        match self.is_do_not_retry() {
-            true => self,
-            false => Self::new(
+        if self.is_do_not_retry() {
+            self
+        } else {
+            Self::new(
                 "exceptions.ScannerResetException",
                 "Scanner is closed on the server-side",
-            ),
+            )
         }
     }
 

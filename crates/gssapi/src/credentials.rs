@@ -150,13 +150,14 @@ impl Keytab {
             Ok(principals) if !keytab::contains(&principals, &self.principal) => {
                 let mut present: Vec<_> = principals.into_iter().collect();
                 present.truncate(SHOWN_PRINCIPALS);
-                let why = match present.is_empty() {
-                    true => "it has no keys".to_owned(),
-                    false => format!(
+                let why = if present.is_empty() {
+                    "it has no keys".to_owned()
+                } else {
+                    format!(
                         "it has no key of {}, but of {}",
                         self.principal,
                         present.join(", ")
-                    ),
+                    )
                 };
                 Some(Error::new(ErrorKind::NotInKeytab, what(), why))
             }

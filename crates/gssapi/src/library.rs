@@ -110,10 +110,7 @@ impl Library {
             gss_acquire_cred_from: unsafe { loaded.get::<sys::AcquireCredFrom>("gss_acquire_cred_from") }
                 .map(|function| *function)
                 .ok(),
-            kerberos: match is_mit {
-                true => Kerberos::of(&loaded).ok(),
-                false => None,
-            },
+            kerberos: if is_mit { Kerberos::of(&loaded).ok() } else { None },
             _loaded: loaded,
         })
     }

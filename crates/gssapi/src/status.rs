@@ -21,9 +21,10 @@ impl Error {
             _ => status_text(library, minor, MECHANISM_STATUS),
         };
         // The text of the mechanism is the more precise one.
-        let text = match minor_text.is_empty() {
-            true => major_text,
-            false => minor_text,
+        let text = if minor_text.is_empty() {
+            major_text
+        } else {
+            minor_text
         };
         let why = format!("{text} (0x{major:08x}, {})", minor.cast_signed());
         Self::new(kind(major, minor), what, why)

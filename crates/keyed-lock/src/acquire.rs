@@ -167,10 +167,7 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
             }
             if looks < LOOKS + YIELDS {
                 looks += 1;
-                match looks <= LOOKS {
-                    true => spin_loop(),
-                    false => yield_now(),
-                }
+                if looks <= LOOKS { spin_loop() } else { yield_now() }
             } else {
                 left.map_or_else(park, park_timeout);
             }
@@ -212,9 +209,10 @@ impl<'a, K: Eq + Clone> Future for Acquire<'a, K> {
                     || self.queue(Sleeper::Task(context.waker().clone()))
             }
         };
-        match ready {
-            true => Poll::Ready(self.finish()),
-            false => Poll::Pending,
+        if ready {
+            Poll::Ready(self.finish())
+        } else {
+            Poll::Pending
         }
     }
 }

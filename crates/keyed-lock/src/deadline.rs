@@ -39,11 +39,12 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
     ///
     /// Returns [`DeadlineExceeded`] if other callers held the key until the deadline.
     pub async fn until(self, deadline: Instant) -> Result<KeyedGuard<'a, K>, DeadlineExceeded> {
-        match deadline <= now() {
-            true => self.now().ok_or(DeadlineExceeded { keys: Keys::One }),
-            false => in_time(self, deadline)
+        if deadline <= now() {
+            self.now().ok_or(DeadlineExceeded { keys: Keys::One })
+        } else {
+            in_time(self, deadline)
                 .await
-                .ok_or(DeadlineExceeded { keys: Keys::One }),
+                .ok_or(DeadlineExceeded { keys: Keys::One })
         }
     }
 
@@ -67,11 +68,12 @@ impl<'a, K: Eq + Clone> AcquireAll<'a, K> {
     /// Returns [`DeadlineExceeded`] if other callers held one of the keys until the deadline. The
     /// call then holds none of them.
     pub async fn until(self, deadline: Instant) -> Result<KeyedGuards<'a, K>, DeadlineExceeded> {
-        match deadline <= now() {
-            true => self.now().ok_or(DeadlineExceeded { keys: Keys::Several }),
-            false => in_time(self, deadline)
+        if deadline <= now() {
+            self.now().ok_or(DeadlineExceeded { keys: Keys::Several })
+        } else {
+            in_time(self, deadline)
                 .await
-                .ok_or(DeadlineExceeded { keys: Keys::Several }),
+                .ok_or(DeadlineExceeded { keys: Keys::Several })
         }
     }
 

@@ -90,9 +90,10 @@ impl Entry {
     /// Hands the key to the first waiter, if the key can be held in the waiter's mode.
     fn admit_first(&mut self) -> Option<Arc<Waiter>> {
         let mode = self.waiting.front()?.mode;
-        match self.join(mode) {
-            true => self.waiting.pop_front(),
-            false => None,
+        if self.join(mode) {
+            self.waiting.pop_front()
+        } else {
+            None
         }
     }
 
@@ -266,9 +267,10 @@ impl<K: Eq + Clone> Keys<K> {
             }
             hash_map::Entry::Occupied(place) => {
                 let entry = place.into_mut();
-                match entry.waiting.is_empty() && entry.join(mode) {
-                    true => None,
-                    false => Some(entry),
+                if entry.waiting.is_empty() && entry.join(mode) {
+                    None
+                } else {
+                    Some(entry)
                 }
             }
         }

@@ -470,9 +470,10 @@ impl LocalCluster {
     /// Stops a cluster that has served. With Kerberos, a Java client shuts it down; without Java, signals
     /// do.
     async fn end_gracefully(&self, state: &State, marker: &Marker, deadline: Instant) -> Result<()> {
-        let launcher = match state.kerberos {
-            true => self.launcher(state, marker).await.ok(),
-            false => None,
+        let launcher = if state.kerberos {
+            self.launcher(state, marker).await.ok()
+        } else {
+            None
         };
         shutdown::gracefully(&self.layout, marker, launcher.as_ref(), state, deadline).await
     }
@@ -481,13 +482,15 @@ impl LocalCluster {
         let java = Java::find().await?;
         let resolve = async |bundle| jars::resolve(&self.home, bundle, &java, &self.progress).await;
         let jars = resolve(Bundle::server(state.version)).await?;
-        let thrift_jars = match state.thrift {
-            true => Some(resolve(Bundle::THRIFT).await?),
-            false => None,
+        let thrift_jars = if state.thrift {
+            Some(resolve(Bundle::THRIFT).await?)
+        } else {
+            None
         };
-        let kdc_jars = match state.kerberos {
-            true => Some(resolve(Bundle::KDC).await?),
-            false => None,
+        let kdc_jars = if state.kerberos {
+            Some(resolve(Bundle::KDC).await?)
+        } else {
+            None
         };
         Ok(Launcher {
             layout: &self.layout,

@@ -62,9 +62,10 @@ pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()>
         write("hdfs-site.xml", &xml(&hdfs_site(layout, ports)))?;
         web_applications(&conf)?;
     }
-    let mut client = match state.kerberos {
-        true => kerberos::client_site(layout),
-        false => Properties::new(),
+    let mut client = if state.kerberos {
+        kerberos::client_site(layout)
+    } else {
+        Properties::new()
     };
     if let Some(tls) = state.tls {
         client.extend(tls::client_site(layout, tls));

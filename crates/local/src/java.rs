@@ -62,14 +62,12 @@ impl Java {
             .map_err(|_| failed("does not end"))?
             .map_err(|error| failed("can't be run").with_source(error))?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        match output.status.success() {
-            true => Ok(text(&output.stdout)),
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
             // It prints its errors to stdout.
-            false => Err(failed(&format!(
-                "ended with {} and printed {:?}",
-                output.status,
-                text(&output.stdout)
-            ))),
+            let (status, printed) = (output.status, text(&output.stdout));
+            Err(failed(&format!("ended with {status} and printed {printed:?}")))
         }
     }
 

@@ -167,9 +167,10 @@ fn heap(role: Role, performance: bool) -> &'static str {
 /// Returns the options of the garbage collector and the compilers: for throughput, or for a short
 /// boot.
 fn speed(performance: bool) -> &'static [&'static str] {
-    match performance {
-        true => &["-XX:+UseParallelGC"],
-        false => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+    if performance {
+        &["-XX:+UseParallelGC"]
+    } else {
+        &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     }
 }
 
@@ -214,9 +215,10 @@ fn program(role: Role, ports: &Ports, layout: &Layout) -> Vec<String> {
 /// Netty, and a DataNode fails with a mixture of both. In later releases that jar is empty.
 fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
     let hdfs = matches!(role, Role::NameNode | Role::DataNode);
-    let own_conf = match hdfs {
-        true => format!("{}:", conf.join(config::HDFS).display()),
-        false => String::new(),
+    let own_conf = if hdfs {
+        format!("{}:", conf.join(config::HDFS).display())
+    } else {
+        String::new()
     };
     let whole_netty = hdfs
         .then(|| fs::read_dir(jars).ok())

@@ -223,9 +223,10 @@ pub(super) const FOREVER: u64 = i32::MAX as u64;
 
 /// Parses a TTL in seconds; `FOREVER` is the greatest.
 pub(super) fn seconds(ttl: &str) -> Option<u64> {
-    match ttl.eq_ignore_ascii_case("forever") {
-        true => Some(FOREVER),
-        false => ttl.trim().parse().ok(),
+    if ttl.eq_ignore_ascii_case("forever") {
+        Some(FOREVER)
+    } else {
+        ttl.trim().parse().ok()
     }
 }
 

@@ -116,9 +116,10 @@ async fn partitions(
     let left = deadline.saturating_duration_since(Instant::now());
     let table = table.clone().with_operation_timeout(left);
     let first_row = async |scan: Scan| {
-        let scan = match region.end_key.is_empty() {
-            true => scan,
-            false => scan.stop_row(region.end_key.clone()),
+        let scan = if region.end_key.is_empty() {
+            scan
+        } else {
+            scan.stop_row(region.end_key.clone())
         };
         table.scan(scan.limit(1))?.next().await
     };

@@ -52,8 +52,9 @@ async fn probe(table: Table, row: Bytes, family: Bytes, deadline: Instant) -> Re
 
 /// The first row that a region can have. A row key is never empty.
 fn first_row(region: &RegionInfo) -> Bytes {
-    match region.start_key.is_empty() {
-        true => Bytes::from_static(&[0]),
-        false => region.start_key.clone(),
+    if region.start_key.is_empty() {
+        Bytes::from_static(&[0])
+    } else {
+        region.start_key.clone()
     }
 }

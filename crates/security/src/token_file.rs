@@ -374,10 +374,7 @@ mod tests {
                 let mut next = || parts.next().unwrap_or_default();
                 tokens.push(StoredToken { identifier, password: next(), kind: next(), service: next() });
             }
-            let format = match is_writable {
-                true => TokenFileFormat::Writable,
-                false => TokenFileFormat::Protobuf,
-            };
+            let format = if is_writable { TokenFileFormat::Writable } else { TokenFileFormat::Protobuf };
             let file = encode_stored(&tokens, format).freeze();
             prop_assert_eq!(decode_stored(file).unwrap(), tokens);
         }

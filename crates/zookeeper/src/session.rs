@@ -54,9 +54,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             Err(SessionError::Closed) => return Err(SessionError::NotServing),
             response => response?,
         };
-        match frame::decode_connect_response(response)? {
-            true => Ok(Self { stream, last_xid: 0 }),
-            false => Err(SessionError::Refused),
+        if frame::decode_connect_response(response)? {
+            Ok(Self { stream, last_xid: 0 })
+        } else {
+            Err(SessionError::Refused)
         }
     }
 

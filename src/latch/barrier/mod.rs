@@ -284,9 +284,10 @@ impl Barrier {
         let mut found = false;
         loop {
             let deleted = self.delete_observed(deadline).await.map_err(unknown_if(found));
-            match deleted.map_err(|error| self.in_context(error))? {
-                true => found = true,
-                false => return Ok(found),
+            if deleted.map_err(|error| self.in_context(error))? {
+                found = true
+            } else {
+                return Ok(found);
             }
         }
     }

@@ -43,13 +43,14 @@ pub(super) fn create(
 ) -> Result<Option<Plan>> {
     if let Some((state, _)) = &observation.state {
         // A copy of this change was applied before.
-        return match state.barrier == barrier {
-            true => Ok(None),
-            false => Err(Error::new(
+        return if state.barrier == barrier {
+            Ok(None)
+        } else {
+            Err(Error::new(
                 ErrorKind::LatchExists,
                 format!("the barrier exists, with {} parties", state.parties),
             )
-            .with_hint("delete it first")),
+            .with_hint("delete it first"))
         };
     }
     let state = State {
@@ -88,9 +89,10 @@ pub(super) fn arrive(
     let Some((seen, cell)) = &observation.state else {
         return Err(absent());
     };
-    let state = match observation.is_over() && !observation.hides {
-        true => seen.clone().after(false),
-        false => seen.clone(),
+    let state = if observation.is_over() && !observation.hides {
+        seen.clone().after(false)
+    } else {
+        seen.clone()
     };
     let arrival = state.arrival();
     if let Some(generation) = specified.filter(|generation| *generation != arrival.generation) {
@@ -108,12 +110,13 @@ pub(super) fn arrive(
     names.push(name);
     let is_full = names.len() >= state.parties as usize;
     let note = state.note.next(change.id, 0);
-    let next = match is_full {
-        true => state.after(true),
-        false => State {
+    let next = if is_full {
+        state.after(true)
+    } else {
+        State {
             is_filling: true,
             ..state
-        },
+        }
     };
     let next = State { note, ..next };
     let mut mutations = vec![write_state(row, cell, &next)];
@@ -122,9 +125,10 @@ pub(super) fn arrive(
         generation: arrival.generation,
         names,
     };
-    match is_full {
-        true => mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation)),
-        false => mutations.push(write_arrivals(row, &arrivals(names), next.time, observation)),
+    if is_full {
+        mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation))
+    } else {
+        mutations.push(write_arrivals(row, &arrivals(names), next.time, observation))
     }
     let begins = (!is_full && present.is_none()).then(|| arrival.clone());
     let plan = Plan {

@@ -118,9 +118,10 @@ pub(super) async fn poll_until_replaced<S: Source>(end: PollEnd<S>) {
     let mut outdated = false;
     while let Some(poll) = shared.begin_poll(*task) {
         let least = EACH.saturating_mul(u32::try_from(poll.cells.len()).unwrap_or(u32::MAX));
-        pause = match std::mem::take(&mut changed) {
-            true => PAUSES.0,
-            false => (pause * 5 / 4).min(PAUSES.1),
+        pause = if std::mem::take(&mut changed) {
+            PAUSES.0
+        } else {
+            (pause * 5 / 4).min(PAUSES.1)
         };
         let mut pausing = sleep_until(Instant::now() + pause.max(least)).boxed();
         begin(&source, &mut polls, poll);

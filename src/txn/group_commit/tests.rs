@@ -335,9 +335,12 @@ async fn version_of_a_partition_is_in_one_call_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_shared_call_is_sent_again_singly() {
-    let act = |_, rows: &[String]| match rows.iter().any(|row| row == "c") {
-        true => Act::Fail,
-        false => Act::Commit,
+    let act = |_, rows: &[String]| {
+        if rows.iter().any(|row| row == "c") {
+            Act::Fail
+        } else {
+            Act::Commit
+        }
     };
     let server = Server::new(CALL, act);
     let sent = commit_all(&server, vec![ask("b"), ask("c"), ask("d")]).await;
@@ -498,10 +501,10 @@ async fn rate(group: &Arc<GroupCommit>, server: &Server) -> usize {
 #[tokio::test(start_paused = true)]
 async fn stuck_commits_slow_down_no_other_of_their_region(#[case] first: &'static [&'static str]) {
     let is_stuck = |rows: &[String]| rows.iter().any(|row| row == "stuck" || row == "too");
-    let server = Server::new(CALL, move |_, rows| match is_stuck(rows) {
-        true => Act::Hang,
-        false => Act::Commit,
-    });
+    let server = Server::new(
+        CALL,
+        move |_, rows| if is_stuck(rows) { Act::Hang } else { Act::Commit },
+    );
     let group = group();
     let before = rate(&group, &server).await;
     let stuck: Vec<_> = first

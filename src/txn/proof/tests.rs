@@ -20,9 +20,10 @@ async fn open(connection: &Connection, options: OpenOptions, versioned: bool) ->
         .with_family(FamilyDescriptor::new("f"))
         .with_partition_rule(&rule)
         .with_multi_row_mutation_endpoint();
-    table = match versioned {
-        true => table.with_partition_version(),
-        false => table.with_record_family(),
+    table = if versioned {
+        table.with_partition_version()
+    } else {
+        table.with_record_family()
     };
     Admin::new(connection).create_table(&table, &[]).await.unwrap();
     options.open(connection, "orders").await.unwrap()

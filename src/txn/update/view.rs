@@ -364,9 +364,10 @@ impl<'a> UpdateView<'a> {
         if self.written.contains(row) {
             return Err(read_after_write(row));
         }
-        match is_in(row, &self.bounds.0, &self.bounds.1) {
-            true => Ok(()),
-            false => Err(self.outside(&format_args!("row {}", BytesBinary(row)))),
+        if is_in(row, &self.bounds.0, &self.bounds.1) {
+            Ok(())
+        } else {
+            Err(self.outside(&format_args!("row {}", BytesBinary(row))))
         }
     }
 
@@ -407,12 +408,13 @@ impl<'a> UpdateView<'a> {
     }
 
     fn check_time(&self) -> Result<()> {
-        match Instant::now() < self.deadline {
-            true => Ok(()),
-            false => Err(Error::new(
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(Error::new(
                 ClientErrorKind::DeadlineExceeded,
                 "the time was over before the update had computed its changes",
-            )),
+            ))
         }
     }
 

@@ -208,12 +208,13 @@ impl Party {
         let asked = Instant::now();
         let name = format!("p{}", self.number);
         let arriving = self.barrier.arrive(&name);
-        let arrived = match self.shared.terms.dawdle && rng.u8(..6) == 0 {
+        let arrived = if self.shared.terms.dawdle && rng.u8(..6) == 0 {
             // Dropped at a random point.
-            true => timeout(Duration::from_micros(rng.u64(..20_000)), arriving)
+            timeout(Duration::from_micros(rng.u64(..20_000)), arriving)
                 .await
-                .ok(),
-            false => Some(arriving.await),
+                .ok()
+        } else {
+            Some(arriving.await)
         };
         if self.shared.terms.dawdle && rng.u8(..12) == 0 {
             stand_still(self.shared.terms.time.mul_f64(1.5 * rng.f64()));
@@ -252,9 +253,10 @@ impl Party {
     async fn wait(&self, arrival: &Arrival, rng: &mut Rng) -> Ended {
         let generation = arrival.generation();
         loop {
-            let patience = match self.shared.terms.dawdle {
-                true => Duration::from_millis(rng.u64(..600)),
-                false => PATIENCE,
+            let patience = if self.shared.terms.dawdle {
+                Duration::from_millis(rng.u64(..600))
+            } else {
+                PATIENCE
             };
             match self.barrier.wait(arrival, patience).await {
                 Ok(BarrierOutcome::Opened) => return Ended::Opened(generation),

@@ -113,9 +113,10 @@ impl Case {
         let mut stalled = false;
         let mut unless_stalled = |reported: Reported, is_stall: bool, violation: &str| {
             stalled = is_stall;
-            match is_stall {
-                true => Ok(reported),
-                false => Err(format!("{violation}: {reported:?}")),
+            if is_stall {
+                Ok(reported)
+            } else {
+                Err(format!("{violation}: {reported:?}"))
             }
         };
         let was_slow = || took + SLACK > DEADLINE && pulse.stalled_since(began);

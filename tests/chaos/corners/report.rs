@@ -151,9 +151,10 @@ pub(super) async fn compare(reported: Reported, found: Found, seat: &Seat) -> Re
     }
     let (Found::Applied(count) | Found::Eventually(_, count)) = &found else {
         // A call that changes nothing has no effect to find.
-        return match reported.is_unknown() {
-            true => Err(format!("it changes nothing: {reported:?}")),
-            false => Ok(()),
+        return if reported.is_unknown() {
+            Err(format!("it changes nothing: {reported:?}"))
+        } else {
+            Ok(())
         };
     };
     if reported.is_done() {
@@ -190,11 +191,12 @@ pub(super) async fn compare(reported: Reported, found: Found, seat: &Seat) -> Re
         (None, "unknown") => at_last <= 1,
         (None, _) => at_last == 0,
     };
-    match right {
-        true => Ok(()),
-        false => Err(format!(
+    if right {
+        Ok(())
+    } else {
+        Err(format!(
             "{reported:?}, settled as applied: {settled:?}, and applied {at_last} times at last"
-        )),
+        ))
     }
 }
 

@@ -95,13 +95,16 @@ async fn only_calls_without_an_answer_fail_among_a_thousand() {
         .unwrap()
         .with_operation_timeout(3 * DEADLINE);
     let before = rig.proxy.requests(COMMIT);
-    rig.proxy.rule(move |request| match request.method == COMMIT {
-        true => match (request.earlier - before) % 20 {
-            3 => Action::DropAnswer,
-            13 => Action::DelayAnswer(3 * DEADLINE),
-            _ => Action::Pass,
-        },
-        false => Action::Pass,
+    rig.proxy.rule(move |request| {
+        if request.method == COMMIT {
+            match (request.earlier - before) % 20 {
+                3 => Action::DropAnswer,
+                13 => Action::DelayAnswer(3 * DEADLINE),
+                _ => Action::Pass,
+            }
+        } else {
+            Action::Pass
+        }
     });
     let groups: Vec<GroupId> = (0..CALLS)
         .map(|call| rig.group(["aaa", "iii", "qqq"][call % 3]))
@@ -157,9 +160,12 @@ async fn registry_and_meta_may_be_away_beyond_their_own_timeout() {
         Admin::new(&connection),
     );
     let back = Instant::now() + AWAY;
-    rig.proxy.rule(move |_| match Instant::now() < back {
-        true => Action::CutBeforeRequest,
-        false => Action::Pass,
+    rig.proxy.rule(move |_| {
+        if Instant::now() < back {
+            Action::CutBeforeRequest
+        } else {
+            Action::Pass
+        }
     });
     let (row, exists) = tokio::join!(table.get(Get::new("aaa")), admin.exists(rig.table.name()));
     row.unwrap();

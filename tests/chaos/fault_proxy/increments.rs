@@ -100,9 +100,10 @@ async fn add_batches(table: Table, steps: usize) -> Reported {
 async fn add(table: Table, steps: usize, appends: bool) -> Reported {
     let mut reported = Reported::default();
     for _ in 0..steps {
-        let added = match appends {
-            true => table.append(Append::new(ROW).cell(FAMILY, "list", "x")).await,
-            false => table.increment(Increment::new(ROW).column(FAMILY, "n", 1)).await,
+        let added = if appends {
+            table.append(Append::new(ROW).cell(FAMILY, "list", "x")).await
+        } else {
+            table.increment(Increment::new(ROW).column(FAMILY, "n", 1)).await
         };
         reported.note(added.map(drop));
     }

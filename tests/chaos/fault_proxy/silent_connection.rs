@@ -97,9 +97,10 @@ async fn slow_answers_of_servers_that_answer_pings_are_waited_for() {
     let mut delayed = BTreeSet::new();
     rig.proxy.rule(move |request| {
         let method = methods.iter().find(|method| **method == request.method);
-        match method.is_some_and(|method| delayed.insert(*method)) {
-            true => Action::DelayAnswer(SLOW),
-            false => Action::Pass,
+        if method.is_some_and(|method| delayed.insert(*method)) {
+            Action::DelayAnswer(SLOW)
+        } else {
+            Action::Pass
         }
     });
     let began = Instant::now();

@@ -46,9 +46,10 @@ impl Rig {
             .parse()
             .unwrap();
         let options = LatchTableOptions::from(name.clone()).regions(6);
-        let options = match has_state {
-            true => options,
-            false => options.no_state_family(),
+        let options = if has_state {
+            options
+        } else {
+            options.no_state_family()
         };
         let admin = Admin::new(&connection).with_operation_timeout(PATIENCE);
         assert!(options.create(&admin).await.unwrap());

@@ -63,9 +63,10 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
             .iter()
             .find(|found| found.region.contains(row.key()))
             .unwrap();
-        match found.server.as_ref() == Some(&silent) {
-            true => away.push(number),
-            false => others.push(number),
+        if found.server.as_ref() == Some(&silent) {
+            away.push(number)
+        } else {
+            others.push(number)
         }
     }
     assert!(!away.is_empty() && !others.is_empty() && away.len() + others.len() == LATCHES);

@@ -322,9 +322,10 @@ impl Owner {
                     came_twice || is_over,
                     "lock {lock}: a holder's write was refused: {guard:?}"
                 );
-                count(match came_twice {
-                    true => &counts.doubled,
-                    false => &counts.refused,
+                count(if came_twice {
+                    &counts.doubled
+                } else {
+                    &counts.refused
                 });
             }
             Ok(true) => {}

@@ -52,11 +52,14 @@ impl Faults {
                 && matches!(request.method.as_str(), "ExecService" | "Multi");
             let phase = *phase.lock().unwrap();
             let (sort, action) = match (request.service, request.method.as_str()) {
-                _ if is_write && phase == Phase::LoseOf(request.port) => match rng.bool() {
-                    true => ("answer dropped before a move", Action::DropAnswer),
-                    // The answer that the region is no longer there must arrive too.
-                    false => ("", Action::Pass),
-                },
+                _ if is_write && phase == Phase::LoseOf(request.port) => {
+                    if rng.bool() {
+                        ("answer dropped before a move", Action::DropAnswer)
+                    } else {
+                        // The answer that the region is no longer there must arrive too.
+                        ("", Action::Pass)
+                    }
+                }
                 _ if is_write && phase != Phase::Chance => ("refused after a move", Action::Refuse),
                 _ if is_write && request.earlier % 10 == 9 => ("answer dropped", Action::DropAnswer),
                 _ if is_write => of_write(&mut rng),

@@ -121,9 +121,10 @@ impl Run {
         }
         for reader in 0..READERS {
             let rng = settings.rng(1_000 + u64::from(reader));
-            match plan.foreign_hands {
-                true => tasks.spawn(delete_on(Arc::clone(&shared), rng)),
-                false => tasks.spawn(read_on(Arc::clone(&shared), rng)),
+            if plan.foreign_hands {
+                tasks.spawn(delete_on(Arc::clone(&shared), rng))
+            } else {
+                tasks.spawn(read_on(Arc::clone(&shared), rng))
             };
         }
         let mut settlers = JoinSet::new();
@@ -192,9 +193,10 @@ impl Run {
             self.shared.snapshots.load(Ordering::Relaxed),
             self.shared.deleted.load(Ordering::Relaxed),
         );
-        match self.plan.foreign_hands {
-            true => assert!(self.shared.deleted.load(Ordering::Relaxed) > 0),
-            false => assert!(self.shared.snapshots.load(Ordering::Relaxed) > 0),
+        if self.plan.foreign_hands {
+            assert!(self.shared.deleted.load(Ordering::Relaxed) > 0)
+        } else {
+            assert!(self.shared.snapshots.load(Ordering::Relaxed) > 0)
         }
     }
 
@@ -296,12 +298,11 @@ async fn settle(shared: Arc<Shared>, (work, unsettled, began): Open, by_another:
     let id = unsettled.id().unwrap().clone();
     loop {
         // The handle has all information of the commit; another process has only the id.
-        let settled = match by_another {
-            true => {
-                let table = shared.tables[1].clone().with_operation_timeout(work.patience);
-                table.settle(work.partition.clone(), &id).await
-            }
-            false => unsettled.settle().await,
+        let settled = if by_another {
+            let table = shared.tables[1].clone().with_operation_timeout(work.patience);
+            table.settle(work.partition.clone(), &id).await
+        } else {
+            unsettled.settle().await
         };
         let told = match settled {
             Ok(Settled::Committed) => Told::SettledCommitted,
@@ -360,9 +361,10 @@ async fn delete_on(shared: Arc<Shared>, mut rng: Rng) {
             rows = vec![rng.choice(&rows).unwrap().clone()];
         }
         for row in rows {
-            let delete = match row == marks_row(partition) {
-                true => Delete::new(row).family(FAMILY),
-                false => Delete::new(row),
+            let delete = if row == marks_row(partition) {
+                Delete::new(row).family(FAMILY)
+            } else {
+                Delete::new(row)
             };
             let deleted = table.delete(delete).await;
             shared

@@ -16,9 +16,10 @@ const AT_ONCE: usize = 50;
 /// Deletes a record's row, as a whole or by its family.
 async fn delete(rig: &Rig, partition: &str, id: &TransactionId, whole: bool) {
     let row = record_row(partition, id);
-    let delete = match whole {
-        true => Delete::new(row),
-        false => Delete::new(row).family(TableDescriptor::RECORD_FAMILY),
+    let delete = if whole {
+        Delete::new(row)
+    } else {
+        Delete::new(row).family(TableDescriptor::RECORD_FAMILY)
     };
     // The library's own table refuses a reserved row.
     let connection = rig.other.table().connection();
@@ -36,12 +37,13 @@ fn ids(what: &str, count: usize) -> Vec<(&'static str, TransactionId)> {
 async fn deleted_record_row_does_not_hide_a_record() {
     let rig = Rig::new("records_deleted_before").await;
     let mut rng = rig.settings.rng(1);
-    rig.proxy.rule(
-        move |request| match request.method == COMMIT && rng.u8(..5) == 0 {
-            true => Action::DropAnswer,
-            false => Action::Pass,
-        },
-    );
+    rig.proxy.rule(move |request| {
+        if request.method == COMMIT && rng.u8(..5) == 0 {
+            Action::DropAnswer
+        } else {
+            Action::Pass
+        }
+    });
     let ids = ids("before", times(200, 1_500));
     for (number, some) in ids.chunks(AT_ONCE).enumerate() {
         let commits = some.iter().zip(0..).map(async |((partition, id), at)| {
@@ -93,9 +95,12 @@ async fn late_request_is_fenced_after_a_delete_of_the_fence_row() {
     let rig = Rig::new("records_deleted_between").await;
     let ids = ids("between", times(100, 1_000));
     for (number, some) in ids.chunks(AT_ONCE).enumerate() {
-        rig.proxy.rule(|request| match request.method == COMMIT {
-            true => Action::Hold,
-            false => Action::Pass,
+        rig.proxy.rule(|request| {
+            if request.method == COMMIT {
+                Action::Hold
+            } else {
+                Action::Pass
+            }
         });
         let fenced = some.iter().map(async |(partition, id)| {
             let unsettled = unknown(transaction(&rig.table, BRIEF, partition, id).commit().await);

@@ -19,9 +19,12 @@ async fn exactly_one_of_fence_and_late_request_wins() {
     let rig = Rig::new("records_fence_race").await;
     let mut rng = rig.settings.rng(1);
     // The requests arrive before, between and after the fences.
-    rig.proxy.rule(move |request| match request.method == COMMIT {
-        true => Action::Detour(BRIEF.mul_f64(0.8) + Duration::from_millis(rng.u64(..160))),
-        false => Action::Pass,
+    rig.proxy.rule(move |request| {
+        if request.method == COMMIT {
+            Action::Detour(BRIEF.mul_f64(0.8) + Duration::from_millis(rng.u64(..160)))
+        } else {
+            Action::Pass
+        }
     });
     let (mut committed, mut fenced) = (0, 0);
     for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
@@ -131,9 +134,10 @@ async fn one_of_two_contents_under_an_id_applies_and_one_is_refused() {
                 transaction(&rig.table, LONG, partition, &id).commit(),
                 second.commit()
             );
-            let (winner, loser) = match one.is_committed() {
-                true => (&one, &other),
-                false => (&other, &one),
+            let (winner, loser) = if one.is_committed() {
+                (&one, &other)
+            } else {
+                (&other, &one)
             };
             assert!(winner.is_committed() && !is_replayed(winner), "{winner}");
             assert!(matches!(loser, Outcome::Invalid(_)), "{loser}");

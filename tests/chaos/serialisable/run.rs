@@ -185,9 +185,10 @@ pub(crate) async fn create(connection: &Connection, settings: &Settings, plan: P
     let boundaries = ["c", "e"].map(str::to_owned);
     let name = create_table_as(connection, settings, plan.test, &boundaries, |descriptor| {
         let descriptor = descriptor.with_record_family();
-        match plan.versioned {
-            true => descriptor.with_partition_version(),
-            false => descriptor,
+        if plan.versioned {
+            descriptor.with_partition_version()
+        } else {
+            descriptor
         }
     });
     PartitionedTable::open(connection, name.await.unwrap())

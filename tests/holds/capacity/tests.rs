@@ -63,12 +63,13 @@ fn a_writer_is_alone_and_above_all_readers_before() {
     assert_eq!(check(&[readers[0], readers[1], writer(7, 3)], 9), Ok(()));
     for (from, number, exceeds) in [(6, 3, true), (7, 2, false)] {
         let writer = writer(from, number);
-        let expected = match exceeds {
-            true => Fault::Exceeded(writer),
-            false => Fault::Fencing {
+        let expected = if exceeds {
+            Fault::Exceeded(writer)
+        } else {
+            Fault::Fencing {
                 hold: writer,
                 before: 2,
-            },
+            }
         };
         assert_eq!(check(&[readers[0], readers[1], writer], 9), Err(expected));
     }

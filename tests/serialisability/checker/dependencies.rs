@@ -158,10 +158,11 @@ impl<'a> Finder<'a, '_> {
             let for_sure = in_time || reader == deleter || known.contains(&(reader, deleter, false));
             if for_sure || known.contains(&(reader, deleter, true)) {
                 self.absences += 1;
-                let why = match for_sure {
-                    true => why_not_seen(seen),
+                let why = if for_sure {
+                    why_not_seen(seen)
+                } else {
                     // It follows from a phantom, so it is one too.
-                    false => Why::Phantom,
+                    Why::Phantom
                 };
                 self.add(reader, writer, why, seen.key);
                 continue;
@@ -169,9 +170,10 @@ impl<'a> Finder<'a, '_> {
             let behind = transactions[deleter].ended < transactions[reader].began
                 || known.contains(&(deleter, reader, false))
                 || known.contains(&(deleter, reader, true));
-            match behind {
-                true => self.absences += 1,
-                false => undecided += 1,
+            if behind {
+                self.absences += 1
+            } else {
+                undecided += 1
             }
         }
         undecided
@@ -198,9 +200,10 @@ fn committed(history: &History) -> impl Iterator<Item = (usize, &Transaction)> {
 }
 
 fn why_not_seen(seen: Seen<'_>) -> Why {
-    match seen.in_span && seen.elements == 0 {
-        true => Why::Phantom,
-        false => Why::NotSeen,
+    if seen.in_span && seen.elements == 0 {
+        Why::Phantom
+    } else {
+        Why::NotSeen
     }
 }
 

@@ -163,9 +163,10 @@ async fn arrivals_whose_answers_are_lost_count_once() {
             let mut calls = 0;
             proxy.rule(move |request| {
                 calls += usize::from(request.method == "Multi");
-                match calls == 2 && request.method == "Multi" {
-                    true => action,
-                    false => Action::Pass,
+                if calls == 2 && request.method == "Multi" {
+                    action
+                } else {
+                    Action::Pass
                 }
             });
             let arrival = barrier.arrive("p").await.unwrap();

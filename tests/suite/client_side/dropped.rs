@@ -237,9 +237,10 @@ async fn dropped_settlement_is_done_or_not_and_the_next_is_right() {
                 let outcome = count_once(&observed, &prefix, &id).commit().await;
                 assert!(outcome.is_committed(), "{outcome}");
             }
-            let expected = match committed {
-                true => Settled::Committed,
-                false => Settled::NotApplied,
+            let expected = if committed {
+                Settled::Committed
+            } else {
+                Settled::NotApplied
             };
             let done = polled(table.settle(prefix.clone(), &id), times).await;
             let settled = done.map(|settled| assert_eq!(settled.unwrap(), expected));

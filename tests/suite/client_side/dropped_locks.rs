@@ -112,9 +112,10 @@ async fn a_dropped_acquire_of_several_leaves_none_of_them_held() {
             at_every_wait(async |times, connection| {
                 let ids = ["one", "two"].map(|id| format!("several-{id}-{in_the_way}-{times}"));
                 let locks = manager(&connection, &table).await;
-                let held = match in_the_way {
-                    true => Some(acquire(&others, &ids[1]).await),
-                    false => None,
+                let held = if in_the_way {
+                    Some(acquire(&others, &ids[1]).await)
+                } else {
+                    None
                 };
                 let request = |id: &String| locks.lock(Level::Xdc, id).unwrap().ttl(LEASE);
                 let requests = ids.each_ref().map(request).into();

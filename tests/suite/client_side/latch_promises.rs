@@ -77,9 +77,10 @@ async fn state(latch: &Latch) -> (LatchState, Option<u64>) {
 
 /// Returns the state and the error of an expired latch, with or without notes.
 fn over(has_state: bool) -> (LatchState, ErrorKind) {
-    match has_state {
-        true => (LatchState::Expired, ErrorKind::LatchExpired),
-        false => (LatchState::Absent, ErrorKind::LatchAbsent),
+    if has_state {
+        (LatchState::Expired, ErrorKind::LatchExpired)
+    } else {
+        (LatchState::Absent, ErrorKind::LatchAbsent)
     }
 }
 
@@ -115,9 +116,10 @@ async fn l1_nothing_that_is_counted_makes_a_latch_live_longer() {
             let counts = if level == Level::Xdc { 2 } else { 1 };
             assert_eq!(cells.len(), counts + if has_state { 2 } else { 0 });
             for cell in &cells {
-                let known_after = match cell.qualifier.starts_with(b"n") {
-                    true => 7 * 24 * 3_600_000,
-                    false => 0,
+                let known_after = if cell.qualifier.starts_with(b"n") {
+                    7 * 24 * 3_600_000
+                } else {
+                    0
                 };
                 assert_eq!(cell.expires_at(), Some(ends + known_after), "{cell:?}");
             }
@@ -277,9 +279,10 @@ async fn l4_absent_and_expired_are_no_numbers_and_who_waits_is_told() {
             ours.delete().await.unwrap();
             let outcome = within(PATIENCE, waiting).await.unwrap().unwrap();
             // Without a note, a waiter that has seen the latch cannot tell why it is gone.
-            match has_state {
-                true => assert_eq!(outcome, WaitOutcome::Absent),
-                false => assert!(matches!(outcome, WaitOutcome::Absent | WaitOutcome::Expired)),
+            if has_state {
+                assert_eq!(outcome, WaitOutcome::Absent)
+            } else {
+                assert!(matches!(outcome, WaitOutcome::Absent | WaitOutcome::Expired))
             }
         }
     }
@@ -425,9 +428,10 @@ fn lose(proxy: &Proxy, action: Action) {
     let mut calls = 0;
     proxy.rule(move |request| {
         calls += usize::from(request.method == "Multi");
-        match calls == 2 && request.method == "Multi" {
-            true => action,
-            false => Action::Pass,
+        if calls == 2 && request.method == "Multi" {
+            action
+        } else {
+            Action::Pass
         }
     });
 }

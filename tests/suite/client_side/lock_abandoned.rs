@@ -49,9 +49,12 @@ async fn lose_an_attempt(locks: &LockManager, id: &str) {
 /// Applies `first` to the first `Multi`, and `then` to all later ones.
 fn first_and_then(first: Action, then: Action) -> impl FnMut(&Request) -> Action {
     let mut first = Some(first);
-    move |request| match request.method == "Multi" {
-        true => first.take().unwrap_or(then),
-        false => Action::Pass,
+    move |request| {
+        if request.method == "Multi" {
+            first.take().unwrap_or(then)
+        } else {
+            Action::Pass
+        }
     }
 }
 

@@ -88,9 +88,10 @@ async fn nobody_else_gets_it(kind: Kind, guard: &LockGuard, other: &LockManager)
 #[rstest]
 fn lease_counts_from_an_attempt_that_a_java_release_hid(#[values(true, false)] companions: bool) {
     FakeHBase::run(async |hbase| {
-        let options = match companions {
-            true => one_region()?,
-            false => one_region()?.without_java_clients(),
+        let options = if companions {
+            one_region()?
+        } else {
+            one_region()?.without_java_clients()
         };
         let first = open(hbase, 1, options.clone()).await?;
         let second = open(hbase, 2, options).await?;

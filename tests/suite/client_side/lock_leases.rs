@@ -75,9 +75,10 @@ async fn renewal_answered_after_the_lease_is_an_error() {
             .unwrap();
         delay_answers(&proxy, 2 * LEASE);
         let renewed = async {
-            match watched {
-                true => futures::join!(guard.renew(), guard.lost()).0,
-                false => guard.renew().await,
+            if watched {
+                futures::join!(guard.renew(), guard.lost()).0
+            } else {
+                guard.renew().await
             }
         };
         let error = within(4 * LEASE, renewed).await.unwrap_err();

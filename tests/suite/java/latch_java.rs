@@ -248,9 +248,10 @@ mod of_257_regions {
                     let what = if java_begins { "theirs" } else { "ours" };
                     let sides = Sides::new(&java, &connection, &table.name, level, what).await;
                     let [ours, far] = &sides.ours;
-                    match java_begins {
-                        true => java.init_latch(sides.theirs(0), 9, 3_600).await.unwrap(),
-                        false => ours.init(9, HOUR).await.unwrap(),
+                    if java_begins {
+                        java.init_latch(sides.theirs(0), 9, 3_600).await.unwrap()
+                    } else {
+                        ours.init(9, HOUR).await.unwrap()
                     }
                     sides.is(9).await;
                     assert_eq!(

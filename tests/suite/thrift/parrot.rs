@@ -39,9 +39,10 @@ pub(super) async fn gateway_that(
         };
         let reply = [b"\x80\x01\x00", &[kind][..], named, &body].concat();
         let length = u32::try_from(reply.len()).unwrap().to_be_bytes();
-        Some(match is_framed {
-            true => [&length[..], &reply].concat().into(),
-            false => reply.into(),
+        Some(if is_framed {
+            [&length[..], &reply].concat().into()
+        } else {
+            reply.into()
         })
     })
     .await

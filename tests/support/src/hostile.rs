@@ -42,9 +42,12 @@ pub fn zookeepers() -> Vec<u16> {
     let (of_server, of_cluster) = (znode(&server_name), znode(&cluster_id));
     let cut = znode(&server_name[..server_name.len() - 4]);
     vec![
-        zookeeper(move |path| match path.ends_with("/hbaseid") {
-            true => Ok(of_cluster.clone()),
-            false => Ok(of_server.clone()),
+        zookeeper(move |path| {
+            if path.ends_with("/hbaseid") {
+                Ok(of_cluster.clone())
+            } else {
+                Ok(of_server.clone())
+            }
         }),
         zookeeper(move |_| Ok(cut.clone())),
         zookeeper(|_| Ok(HOSTILE.into())),

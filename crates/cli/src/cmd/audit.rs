@@ -249,11 +249,12 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
 }
 
 fn status(findings: &[Finding]) -> Exit {
-    match findings
+    if findings
         .iter()
         .any(|finding| finding.severity == Severity::Broken)
     {
-        true => Exit::Failed,
-        false => Exit::Done,
+        Exit::Failed
+    } else {
+        Exit::Done
     }
 }

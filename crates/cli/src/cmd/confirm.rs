@@ -24,8 +24,9 @@ pub(super) fn confirm(global: &Global, yes: bool, name: &str, consequence: &str)
     output::ask(&format!("{consequence} Type its name to go on: "));
     let mut answer = String::new();
     stdin.read_line(&mut answer)?;
-    match answer.trim() == name {
-        true => Ok(()),
-        false => Err(Failure::Refused(format!("names differ; {name} is unchanged"))),
+    if answer.trim() == name {
+        Ok(())
+    } else {
+        Err(Failure::Refused(format!("names differ; {name} is unchanged")))
     }
 }

@@ -147,11 +147,12 @@ impl InputLines {
                 return Ok(Some(InputLine {
                     number: self.number,
                     end: self.position,
-                    text: match length <= self.longest {
-                        true => Ok(text),
-                        false => Err(TooLong {
+                    text: if length <= self.longest {
+                        Ok(text)
+                    } else {
+                        Err(TooLong {
                             longest: self.longest,
-                        }),
+                        })
                     },
                 }));
             }

@@ -243,9 +243,10 @@ fn print(global: &Global, peers: Vec<ReplicationPeer>) -> Outcome {
         }
         Format::Table => {
             let rows = objects.map(|found| {
-                let replicated = match found.all {
-                    true => "all".to_owned(),
-                    false => [found.tables, found.namespaces].concat().join(" "),
+                let replicated = if found.all {
+                    "all".to_owned()
+                } else {
+                    [found.tables, found.namespaces].concat().join(" ")
                 };
                 let state = if found.enabled { "enabled" } else { "disabled" };
                 let key = found.cluster_key.unwrap_or_default();

@@ -229,9 +229,10 @@ impl Restore {
     }
 
     async fn restore(&self, admin: &Admin) -> hbase_client::Result<()> {
-        match self.with_permissions {
-            true => admin.restore_snapshot_with_permissions(&self.snapshot).await,
-            false => admin.restore_snapshot(&self.snapshot).await,
+        if self.with_permissions {
+            admin.restore_snapshot_with_permissions(&self.snapshot).await
+        } else {
+            admin.restore_snapshot(&self.snapshot).await
         }
     }
 }

@@ -81,9 +81,10 @@ pub(super) fn obstacles(locks: &LockManager, named: &Named<'_>) -> Result<Obstac
                 async move {
                     let info = lock.show().await?;
                     // A writer that waits for readers has its place already, and may be this command.
-                    Ok(match info.readers.is_empty() {
-                        true => Obstacle::held_by(info.writer),
-                        false => Obstacle::held_by(info.readers),
+                    Ok(if info.readers.is_empty() {
+                        Obstacle::held_by(info.writer)
+                    } else {
+                        Obstacle::held_by(info.readers)
                     })
                 }
             })

@@ -104,21 +104,23 @@ struct Covered {
 
 impl Covered {
     fn check(&self) -> Result<()> {
-        match self.stop.is_empty() || self.start < self.stop {
-            true => Ok(()),
-            false => Err(Error::invalid(format!(
+        if self.stop.is_empty() || self.start < self.stop {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!(
                 "the stop row {} is not behind the start row {}",
                 BytesBinary(&self.stop),
                 BytesBinary(&self.start)
-            ))),
+            )))
         }
     }
 
     /// Returns the effect of the calls so far.
     fn effect(&self, call: &EndpointCall) -> Effect {
-        match self.answers.is_empty() || call.idempotent {
-            true => Effect::None,
-            false => Effect::Unknown,
+        if self.answers.is_empty() || call.idempotent {
+            Effect::None
+        } else {
+            Effect::Unknown
         }
     }
 

@@ -108,12 +108,13 @@ impl Table {
             let is_stale = result.stale == Some(true);
             let row = convert::row(result, &mut block)
                 .map_err(|error| CallError::BadAnswer(error.to_string().into()))?;
-            Ok(match is_stale {
-                false => row,
-                true => Some(
+            Ok(if is_stale {
+                Some(
                     row.unwrap_or_else(|| Row::new(get.row.clone(), Vec::new()))
                         .with_stale(true),
-                ),
+                )
+            } else {
+                row
             })
         };
         self.call_get(name, get, &convert::get_message(get), deadline, row)

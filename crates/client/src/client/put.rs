@@ -43,9 +43,10 @@ impl Table {
         self.check(&mutation)
             .map_err(|error| error.at_table(&self.name))?;
         let operation = Operation::mutation(&mutation);
-        let kind = match mutation.is_repeatable() {
-            true => CallKind::IdempotentWrite,
-            false => CallKind::Write,
+        let kind = if mutation.is_repeatable() {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
         };
         self.wait_out_deletes([&mutation]).await;
         RegionCall::new(self, name, mutation.row(), kind, self.deadline())

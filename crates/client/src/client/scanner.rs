@@ -312,12 +312,13 @@ impl ResultScanner {
             let may_be_stale = self.scan.selection.consistency == Consistency::Timeline;
             let replica_id = self.scan.selection.replica_id;
             let (runtime, deadline) = (self.table.runtime(), limit.deadline);
-            let task = match may_be_stale && open.id.is_none() {
-                true => runtime.spawn(open_timeline(table, location, replica_id, request, limit)),
-                false => runtime.spawn(async move {
+            let task = if may_be_stale && open.id.is_none() {
+                runtime.spawn(open_timeline(table, location, replica_id, request, limit))
+            } else {
+                runtime.spawn(async move {
                     let answer = table.call(&location, "Scan", &request, limit).await;
                     (location, answer)
-                }),
+                })
             };
             CallInFlight { task, deadline }
         })
@@ -354,9 +355,10 @@ impl ResultScanner {
             open.id = open.id.or(answer.scanner_id);
             let has_id = open.id.is_some();
             self.count(location, |metrics| metrics.regions += u64::from(is_new));
-            return match has_id {
-                true => Ok(()),
-                false => Err(CallError::BadAnswer("a scan without a scanner".into()).into_error()),
+            return if has_id {
+                Ok(())
+            } else {
+                Err(CallError::BadAnswer("a scan without a scanner".into()).into_error())
             };
         }
         // The server closes its scanner itself, and no other region has cells of this row.
@@ -367,9 +369,10 @@ impl ResultScanner {
         if let Some(row) = self.partial.take() {
             self.finish_row(row);
         }
-        let boundary = match self.scan.reversed {
-            false => &location.region.end_key,
-            true => &location.region.start_key,
+        let boundary = if self.scan.reversed {
+            &location.region.start_key
+        } else {
+            &location.region.end_key
         };
         if answer.more_results == Some(false) || !self.scan.goes_beyond(boundary) || self.limit.is_reached() {
             self.finished = true;
@@ -432,9 +435,10 @@ impl ResultScanner {
     /// rare cells would return to its old position after each call that times out, and never end.
     fn pass_to(&mut self, row: Bytes) {
         let last = &self.position.0;
-        let is_ahead = match self.scan.reversed {
-            false => row > *last,
-            true => last.is_empty() || row < *last,
+        let is_ahead = if self.scan.reversed {
+            last.is_empty() || row < *last
+        } else {
+            row > *last
         };
         if self.partial.is_none() && !self.parts.is_in_row() && is_ahead {
             self.position = (row, true);
@@ -514,12 +518,13 @@ async fn close(table: &Table, location: &RegionLocation, id: u64, deadline: Inst
 
 /// Returns the failure of a call whose task has ended early.
 fn lost(ended: JoinError) -> CallError {
-    match ended.is_cancelled() {
-        true => CallError::RuntimeEnded { sent: true },
-        false => CallError::Lost {
+    if ended.is_cancelled() {
+        CallError::RuntimeEnded { sent: true }
+    } else {
+        CallError::Lost {
             sent: true,
             cause: Arc::new(io::Error::other(ended)),
-        },
+        }
     }
 }
 

@@ -159,9 +159,10 @@ impl<'a> Attempts<'a> {
 
     /// Returns the possible effect of the attempts so far.
     pub(crate) fn effect(&self) -> Effect {
-        match self.may_be_applied {
-            true => Effect::Unknown,
-            false => Effect::None,
+        if self.may_be_applied {
+            Effect::Unknown
+        } else {
+            Effect::None
         }
     }
 
@@ -436,11 +437,12 @@ impl<'a> Attempts<'a> {
             .at_operation(self.operation.name)
             .at_table(self.operation.table);
         self.observed.fail(&error);
-        match self.operation.row.is_empty() {
-            true => error.at_attempt(self.attempt),
-            false => error
+        if self.operation.row.is_empty() {
+            error.at_attempt(self.attempt)
+        } else {
+            error
                 .at_row(&BytesBinary(&self.operation.row))
-                .at_attempt(self.attempt),
+                .at_attempt(self.attempt)
         }
     }
 }

@@ -139,13 +139,14 @@ impl Catalog {
                     return Err(Arc::ptr_eq(&location, &primary).then_some(error));
                 }
             };
-            match from == Source::Any && regions.is_empty() {
-                true => Err(None),
-                false => Ok(RegionsBefore {
+            if from == Source::Any && regions.is_empty() {
+                Err(None)
+            } else {
+                Ok(RegionsBefore {
                     regions,
                     server,
                     from,
-                }),
+                })
             }
         };
         let locations = self.in_order(&primary, source);

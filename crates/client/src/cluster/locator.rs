@@ -92,9 +92,10 @@ impl Locator {
         row: &Bytes,
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
-        let source = match self.catalog.reads_replicas() && !self.stale.contains(table, row) {
-            true => Source::Any,
-            false => Source::Primary,
+        let source = if self.catalog.reads_replicas() && !self.stale.contains(table, row) {
+            Source::Any
+        } else {
+            Source::Primary
         };
         let look_ups = match source {
             Source::Primary => &self.regions,

@@ -149,9 +149,10 @@ impl Cluster {
     }
 
     fn priority_of(&self, table: &TableName, options: &CallOptions) -> Option<u32> {
-        match table.is_system() {
-            true => Some(SYSTEM_PRIORITY),
-            false => options.priority.or_else(|| self.config.call_priority()),
+        if table.is_system() {
+            Some(SYSTEM_PRIORITY)
+        } else {
+            options.priority.or_else(|| self.config.call_priority())
         }
     }
 

@@ -44,9 +44,10 @@ impl StaleRegions {
         for (first, rows) in overlapping(ranges, region) {
             ranges.remove(&first);
             start = start.min(first);
-            end = match end.is_empty() || rows.end.is_empty() {
-                true => Bytes::new(),
-                false => end.max(rows.end),
+            end = if end.is_empty() || rows.end.is_empty() {
+                Bytes::new()
+            } else {
+                end.max(rows.end)
             };
         }
         let stale_until = Instant::now() + MEMORY;

@@ -90,9 +90,10 @@ impl HostText {
 
 impl fmt::Display for HostText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]", self.host)?,
-            false => f.write_str(&self.host)?,
+        if self.host.contains(':') {
+            write!(f, "[{}]", self.host)?
+        } else {
+            f.write_str(&self.host)?
         }
         match self.port {
             Some(port) => write!(f, ":{port}"),

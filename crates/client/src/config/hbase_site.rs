@@ -234,9 +234,10 @@ impl Site {
 
     /// Returns the source of a property, and its key.
     fn origin(&self, key: &str) -> String {
-        let source = match self.parameters.contains_key(key) {
-            true => "connection URI",
-            false => self.properties.place(key).unwrap_or("hbase-site.xml"),
+        let source = if self.parameters.contains_key(key) {
+            "connection URI"
+        } else {
+            self.properties.place(key).unwrap_or("hbase-site.xml")
         };
         format!("{source}: {key}")
     }

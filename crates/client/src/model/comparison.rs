@@ -274,11 +274,12 @@ impl Comparator {
 
 /// Rejects a comparison by order with something that a value only equals or does not.
 pub(super) fn no_order(comparison: Comparison, what: &str) -> Result<()> {
-    match comparison.asks_for_order() {
-        true => Err(Error::invalid(format!(
+    if comparison.asks_for_order() {
+        Err(Error::invalid(format!(
             "{comparison} with {what}, which a value can only equal or not"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

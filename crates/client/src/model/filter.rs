@@ -202,12 +202,13 @@ impl PartCount {
     /// Adds filters at this depth.
     pub(super) fn add(&mut self, filters: usize, depth: usize) -> Result<()> {
         self.0 += filters;
-        match depth > MAX_DEPTH || self.0 > MAX_FILTERS {
-            true => Err(Error::new(
+        if depth > MAX_DEPTH || self.0 > MAX_FILTERS {
+            Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!("a filter of more than {MAX_FILTERS} parts, or nested deeper than {MAX_DEPTH}"),
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

@@ -96,12 +96,13 @@ impl Mutation {
     /// Rejects a visibility expression in an atomic action, of which the server drops a mutation with
     /// an invalid one and reports success.
     pub(crate) fn check_invisible(&self) -> Result<()> {
-        match self.has_visibility() {
-            false => Ok(()),
-            true => Err(Error::invalid(
+        if self.has_visibility() {
+            Err(Error::invalid(
                 "a visibility expression: if it is invalid, the server drops the mutation without an error",
             )
-            .with_hint("write the row with a single put or delete")),
+            .with_hint("write the row with a single put or delete"))
+        } else {
+            Ok(())
         }
     }
 

@@ -183,12 +183,13 @@ impl Regex {
         }
         let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-+.:_".contains(&byte);
         let name = self.charset.as_bytes();
-        match name.first().is_some_and(u8::is_ascii_alphanumeric)
+        if name.first().is_some_and(u8::is_ascii_alphanumeric)
             && name.len() <= MAX_CHARSET
             && name.iter().copied().all(is_part_of_name)
         {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("{} is no name of a charset", Shown(name)))),
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("{} is no name of a charset", Shown(name))))
         }
     }
 }

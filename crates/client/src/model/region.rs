@@ -124,9 +124,12 @@ impl RegionInfo {
     /// Returns the range as text: `[start, end)`.
     #[must_use]
     pub fn range_text(&self) -> String {
-        let edge = |key: &Bytes| match key.is_empty() {
-            true => "-∞".to_owned(),
-            false => BytesBinary(key).to_string(),
+        let edge = |key: &Bytes| {
+            if key.is_empty() {
+                "-∞".to_owned()
+            } else {
+                BytesBinary(key).to_string()
+            }
         };
         let end = if self.end_key.is_empty() {
             "∞".to_owned()

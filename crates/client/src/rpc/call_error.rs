@@ -131,15 +131,12 @@ impl From<AuthenticationError> for CallError {
 /// The message of a server that does not accept SIMPLE authentication.
 const AUTHENTICATION_REQUIRED: &str = "Authentication is required";
 
-const MORE_THAN_SIMPLE: &str = match HAS_KERBEROS {
-    true => {
-        "the client used SIMPLE authentication, and the cluster requires more: set hbase.security.authentication to \
+const MORE_THAN_SIMPLE: &str = if HAS_KERBEROS {
+    "the client used SIMPLE authentication, and the cluster requires more: set hbase.security.authentication to \
          kerberos (Config::with_kerberos)"
-    }
-    false => {
-        "this build has SIMPLE authentication only, and the cluster requires more (Kerberos or a token): build it with \
+} else {
+    "this build has SIMPLE authentication only, and the cluster requires more (Kerberos or a token): build it with \
          the feature kerberos"
-    }
 };
 
 /// The hint if the runtime of a connection has ended, or is not driven.
@@ -264,9 +261,10 @@ impl CallError {
                 classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
             Self::Unauthenticated(error) => {
-                let recovery = match error.is_transient() {
-                    true => Recovery::Wait,
-                    false => Recovery::Fail,
+                let recovery = if error.is_transient() {
+                    Recovery::Wait
+                } else {
+                    Recovery::Fail
                 };
                 classification(recovery, false, kind_of(error.kind()))
             }
@@ -376,10 +374,7 @@ impl CallError {
                 .at_stage("connecting")
                 .with_hint(CHECK_THE_SERVER),
             Self::Lost { cause, .. } => Error::new(kind, what).with_source(cause).at_stage("waiting for the answer"),
-            Self::Timeout { sent, .. } => Error::new(kind, what).at_stage(match sent {
-                true => "waiting for the answer",
-                false => "sending the request",
-            }),
+            Self::Timeout { sent, .. } => Error::new(kind, what).at_stage(if sent { "waiting for the answer" } else { "sending the request" }),
             Self::Garbled { cause, .. } if matches!(*cause, FrameError::Tls) => {
                 Error::new(kind, "the server speaks TLS only").at_stage("reading the answer").with_hint(
                     "enable TLS here too, with the feature tls (hbase.client.netty.tls.enabled, Config::with_tls)",

@@ -358,9 +358,10 @@ struct Task(Arc<Shared>);
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.0.end(&match panicking() {
-            true => Ending::Lost(Arc::new(io::Error::other("the task of the connection panicked"))),
-            false => Ending::RuntimeEnded,
+        self.0.end(&if panicking() {
+            Ending::Lost(Arc::new(io::Error::other("the task of the connection panicked")))
+        } else {
+            Ending::RuntimeEnded
         });
     }
 }
@@ -475,9 +476,10 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
                     if let Err(AnswerError::Fault(fault)) = answer.outcome {
                         // A server that rejects a connection from the start reads no call. Later it
                         // may have executed any.
-                        return match accepted {
-                            false => Ending::Refused(Arc::new(fault)),
-                            true => Ending::Lost(Arc::new(io::Error::other(RemoteException::from(fault)))),
+                        return if accepted {
+                            Ending::Lost(Arc::new(io::Error::other(RemoteException::from(fault))))
+                        } else {
+                            Ending::Refused(Arc::new(fault))
                         };
                     }
                 }

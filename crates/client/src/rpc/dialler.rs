@@ -93,9 +93,10 @@ impl Dialler {
     pub(super) async fn open(&self, target: &DialTarget, codec: Codec) -> Result<RpcConnection, CallError> {
         let Some(compression) = self.compression_to(target.service) else {
             let connection = self.dial(target, codec, None).await?;
-            return match self.seals {
-                true => self.accepted(connection).await,
-                false => Ok(connection),
+            return if self.seals {
+                self.accepted(connection).await
+            } else {
+                Ok(connection)
             };
         };
         let (connection, answer) = self.dial_and_ping(target, codec, Some(compression)).await?;

@@ -163,9 +163,10 @@ impl RpcClient {
             _ => return failure,
         };
         let is_elsewhere = Handle::try_current().is_ok_and(|current| current.id() != self.runtime.id());
-        match is_elsewhere && self.runtime.metrics().global_queue_depth() > 0 {
-            true => CallError::NotDriven { waited, sent },
-            false => failure,
+        if is_elsewhere && self.runtime.metrics().global_queue_depth() > 0 {
+            CallError::NotDriven { waited, sent }
+        } else {
+            failure
         }
     }
 
@@ -333,9 +334,10 @@ impl RpcClient {
         target: &'a DialTarget,
         deadline: Instant,
     ) -> BoxFuture<'a, Option<CallError>> {
-        match self.has_heard.load(Ordering::Relaxed) {
-            true => Box::pin(async { None }),
-            false => Box::pin(self.dialler.why_it_hangs_up(target, deadline)),
+        if self.has_heard.load(Ordering::Relaxed) {
+            Box::pin(async { None })
+        } else {
+            Box::pin(self.dialler.why_it_hangs_up(target, deadline))
         }
     }
 
@@ -455,9 +457,12 @@ impl RpcClient {
             tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
             client.take(line, result)
         });
-        let failure = |error: JoinError| match error.is_cancelled() {
-            true => CallError::RuntimeEnded { sent: false },
-            false => CallError::Dial(Arc::new(io::Error::other(error))),
+        let failure = |error: JoinError| {
+            if error.is_cancelled() {
+                CallError::RuntimeEnded { sent: false }
+            } else {
+                CallError::Dial(Arc::new(io::Error::other(error)))
+            }
         };
         let result = async move { task.await.unwrap_or_else(|error| Err(failure(error))) };
         result.boxed().shared()

@@ -115,9 +115,10 @@ impl Classification {
                 recovery: Recovery::Fail,
                 // HBase throws these exceptions before the write. Which code throws another one,
                 // and when, is not known.
-                effect: match NEVER_RETRIED.contains(&name) {
-                    true => Effect::None,
-                    false => Effect::Unknown,
+                effect: if NEVER_RETRIED.contains(&name) {
+                    Effect::None
+                } else {
+                    Effect::Unknown
                 },
                 kind: ErrorKind::Server,
             };

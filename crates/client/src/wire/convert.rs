@@ -352,9 +352,10 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     let Some(first) = cells.first() else {
         return Ok(None);
     };
-    match cells[1..].iter().all(|cell| cell.row == first.row) {
-        true => Ok(Some(Row::of(cells))),
-        false => Err(meaningless("the cells of one result name different rows")),
+    if cells[1..].iter().all(|cell| cell.row == first.row) {
+        Ok(Some(Row::of(cells)))
+    } else {
+        Err(meaningless("the cells of one result name different rows"))
     }
 }
 

@@ -163,9 +163,10 @@ fn fuzzy_key(key: &Bytes, mask: &Bytes) -> pb::BytesBytesPair {
         .map(|(byte, at)| if fixed(at) { *byte } else { 0 });
     pb::BytesBytesPair {
         first: key.collect(),
-        second: match mask.iter().all(fixed) {
-            true => vec![FIXED; mask.len()].into(),
-            false => mask.clone(),
+        second: if mask.iter().all(fixed) {
+            vec![FIXED; mask.len()].into()
+        } else {
+            mask.clone()
         },
     }
 }
@@ -191,14 +192,15 @@ fn single_column_value(filter: &SingleColumnValueFilter, leaf: Leaf) -> pb::Filt
         filter_if_missing: Some(filter.filter_if_missing),
         latest_version_only: Some(filter.latest_version_only),
     };
-    match filter.exclude_column {
-        false => named("SingleColumnValueFilter", &message),
-        true => named(
+    if filter.exclude_column {
+        named(
             "SingleColumnValueExcludeFilter",
             &pb::SingleColumnValueExcludeFilter {
                 single_column_value_filter: message,
             },
-        ),
+        )
+    } else {
+        named("SingleColumnValueFilter", &message)
     }
 }
 

@@ -101,9 +101,10 @@ fn length(bytes: &mut Bytes) -> Result<usize> {
 }
 
 fn part(bytes: &mut Bytes, size: usize) -> Result<Bytes> {
-    match size <= bytes.len() {
-        true => Ok(bytes.split_to(size)),
-        false => Err(truncated()),
+    if size <= bytes.len() {
+        Ok(bytes.split_to(size))
+    } else {
+        Err(truncated())
     }
 }
 

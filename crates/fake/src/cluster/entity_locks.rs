@@ -74,9 +74,10 @@ impl World {
                 !locks[..position].iter().any(|before| before.name == *name)
             }
         };
-        let status = match is_held {
-            true => LockStatus::Locked,
-            false => LockStatus::Unlocked,
+        let status = if is_held {
+            LockStatus::Locked
+        } else {
+            LockStatus::Unlocked
         };
         Answer::of(&pb::LockHeartbeatResponse {
             lock_status: status.into(),

@@ -175,12 +175,13 @@ impl World {
 
     pub(super) fn check_open_region(&self, region: &Bytes) -> Result<&Hosted> {
         let hosted = self.hosted(region)?;
-        match hosted.is_open() {
-            true => Ok(hosted),
-            false => Err(Exception::do_not_retry(format!(
+        if hosted.is_open() {
+            Ok(hosted)
+        } else {
+            Err(Exception::do_not_retry(format!(
                 "{} is not OPEN",
                 hosted.info.name_text()
-            ))),
+            )))
         }
     }
 

@@ -217,9 +217,10 @@ impl ServerName {
 
     /// Returns host and port as `hbase:meta` and connection URIs have them.
     pub(crate) fn address(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
         }
     }
 }

@@ -48,9 +48,10 @@ impl World {
                     server_name: meta.location.as_ref().map(|name| name.message()),
                     seq_num: 0,
                 };
-                let meta_locations = match self.meta_is_open() {
-                    true => vec![location],
-                    false => Vec::new(),
+                let meta_locations = if self.meta_is_open() {
+                    vec![location]
+                } else {
+                    Vec::new()
                 };
                 Answer::of(&pb::GetMetaRegionLocationsResponse { meta_locations })
             }

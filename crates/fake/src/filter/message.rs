@@ -18,8 +18,9 @@ pub(super) fn class(name: &str) -> Result<&str> {
 pub(super) fn decode<M: Message + Default>(bytes: &Bytes, name: &str) -> Result<M> {
     let message = M::decode(bytes.clone())
         .map_err(|error| Exception::io(format!("DeserializationException: {name}: {error}")))?;
-    match message.encode_to_vec() == bytes[..] {
-        true => Ok(message),
-        false => Err(Exception::not_modelled(format!("a field of {name}"))),
+    if message.encode_to_vec() == bytes[..] {
+        Ok(message)
+    } else {
+        Err(Exception::not_modelled(format!("a field of {name}")))
     }
 }

@@ -35,10 +35,7 @@ impl Prefix {
     /// The row at which the rows with the prefix begin, in the direction of the scan.
     fn first_row(&self) -> Bytes {
         let prefix = self.prefix.clone().unwrap_or_default();
-        match self.reversed {
-            true => increased(prefix),
-            false => prefix,
-        }
+        if self.reversed { increased(prefix) } else { prefix }
     }
 }
 

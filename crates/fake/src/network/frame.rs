@@ -109,9 +109,12 @@ pub(super) fn request(mut frame: Bytes, has_codec: bool) -> Result<Request, BadR
     let id = header.call_id();
     let known = is_canonical(&header, &bytes);
     parts(header, frame, has_codec)
-        .and_then(|request| match known {
-            true => Ok(request),
-            false => Err(Exception::not_modelled("a field of RequestHeader")),
+        .and_then(|request| {
+            if known {
+                Ok(request)
+            } else {
+                Err(Exception::not_modelled("a field of RequestHeader"))
+            }
         })
         .map_err(|exception| BadRequest::Call { id, exception })
 }

@@ -129,9 +129,10 @@ impl State {
     }
 
     fn update_life(&mut self, server: ServerIndex) {
-        let life = match self.closed {
-            true => Life::Down,
-            false => Life::of(self.world.server(server)),
+        let life = if self.closed {
+            Life::Down
+        } else {
+            Life::of(self.world.server(server))
         };
         self.lives[server.0].set(life);
     }

@@ -73,9 +73,10 @@ impl Region {
         let result = self.write_one(&mutation, nonce_group.unwrap_or(0), now, least)?;
         Ok(Mutated {
             result: is_addition(&mutation).then_some(result),
-            processed: match is_addition(&mutation) && condition.is_none() {
-                true => None,
-                false => Some(true),
+            processed: if is_addition(&mutation) && condition.is_none() {
+                None
+            } else {
+                Some(true)
             },
         })
     }
@@ -95,16 +96,18 @@ impl Region {
         self.check(mutation)?;
         let nonce = (group, mutation.nonce);
         if is_addition(mutation) && mutation.nonce != 0 && !self.nonces.insert(nonce) {
-            return Ok(match mutation.returns_result {
-                true => self.present(mutation, now)?,
-                false => Vec::new(),
+            return Ok(if mutation.returns_result {
+                self.present(mutation, now)?
+            } else {
+                Vec::new()
             });
         }
         let written = self.resolve(mutation, now, least)?;
         let cells = self.apply(vec![written]).into_iter().flatten().collect();
-        Ok(match mutation.returns_result && is_addition(mutation) {
-            true => in_order(cells),
-            false => Vec::new(),
+        Ok(if mutation.returns_result && is_addition(mutation) {
+            in_order(cells)
+        } else {
+            Vec::new()
         })
     }
 
@@ -167,11 +170,11 @@ impl Region {
     fn write_waiting(&mut self, waiting: &mut Vec<(u32, Mutation)>, answer: &mut MultiAnswer, now: u64) {
         let mut written = Vec::new();
         for (index, mutation) in waiting.drain(..) {
-            let resolved = match self.contains(&mutation.row) {
-                true => self
-                    .check(&mutation)
-                    .and_then(|()| self.resolve(&mutation, now, 0)),
-                false => Err(self.insane(&mutation.row)),
+            let resolved = if self.contains(&mutation.row) {
+                self.check(&mutation)
+                    .and_then(|()| self.resolve(&mutation, now, 0))
+            } else {
+                Err(self.insane(&mutation.row))
             };
             let done = resolved.map(|resolved| {
                 written.push(resolved);

@@ -140,9 +140,10 @@ fn cell_of(
     Ok(Cell {
         row: row.clone(),
         family: family.clone(),
-        qualifier: match cell_kind.is_of_family() {
-            true => Bytes::new(),
-            false => qualifier.clone().unwrap_or_default(),
+        qualifier: if cell_kind.is_of_family() {
+            Bytes::new()
+        } else {
+            qualifier.clone().unwrap_or_default()
         },
         timestamp,
         kind: cell_kind,

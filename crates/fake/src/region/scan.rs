@@ -136,10 +136,13 @@ impl Region {
             filter.reverse()?;
         }
         let bound = |row: &Option<Bytes>, inclusive: Option<bool>, default: bool| match row {
-            Some(row) if !row.is_empty() => match inclusive.unwrap_or(default) {
-                true => Bound::Included(self.store.key(row)),
-                false => Bound::Excluded(self.store.key(row)),
-            },
+            Some(row) if !row.is_empty() => {
+                if inclusive.unwrap_or(default) {
+                    Bound::Included(self.store.key(row))
+                } else {
+                    Bound::Excluded(self.store.key(row))
+                }
+            }
             _ => Bound::Unbounded,
         };
         // A get as a scan: the same row begins and ends it, and nothing says that it is left out.

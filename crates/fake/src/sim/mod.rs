@@ -264,9 +264,10 @@ impl Simulation {
         let run = Run {
             trace: hbase.network().trace_hash(),
             faults: std::mem::take(&mut journal.happened()),
-            events: match with_events || failure.is_some() {
-                true => hbase.trace(),
-                false => String::new(),
+            events: if with_events || failure.is_some() {
+                hbase.trace()
+            } else {
+                String::new()
             },
             failure,
         };
@@ -340,9 +341,10 @@ fn quietly(work: impl FnOnce()) -> Result<(), String> {
     CAUGHT.set(Some(String::new()));
     let ended = panic::catch_unwind(AssertUnwindSafe(work));
     let message = CAUGHT.take().unwrap_or_default();
-    match ended.is_ok() && message.is_empty() {
-        true => Ok(()),
-        false => Err(message),
+    if ended.is_ok() && message.is_empty() {
+        Ok(())
+    } else {
+        Err(message)
     }
 }
 

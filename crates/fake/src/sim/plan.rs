@@ -158,9 +158,10 @@ fn draw_faults(rng: &mut Rng, options: PlanOptions) -> RandomFaults {
         max_delay: Duration::ZERO,
     };
     // Servers send some exceptions only for calls that they have not executed.
-    let (fail_after, exceptions) = match rng.bool() {
-        true => (faults.fail_after, vec!["java.io.IOException"]),
-        false => (0.0, vec!["RegionTooBusyException", "CallQueueTooBigException"]),
+    let (fail_after, exceptions) = if rng.bool() {
+        (faults.fail_after, vec!["java.io.IOException"])
+    } else {
+        (0.0, vec!["RegionTooBusyException", "CallQueueTooBigException"])
     };
     RandomFaults {
         max_delay: Duration::from_millis(DELAYS[rng.usize(..DELAYS.len())]),

@@ -281,9 +281,10 @@ impl Application<'_> {
         let kind = kind_of(first);
         let whats: Vec<_> = broken.iter().map(|finding| finding.what.as_str()).collect();
         let error = Error::new(kind, whats.join("; "));
-        let error = match first.finding == Name::VersionFamilyMissing.text() {
-            true => error.with_missing_family(TableDescriptor::VERSION_FAMILY),
-            false => error,
+        let error = if first.finding == Name::VersionFamilyMissing.text() {
+            error.with_missing_family(TableDescriptor::VERSION_FAMILY)
+        } else {
+            error
         };
         Err(error.with_hint("audit the table: each finding names its fix"))
     }

@@ -101,9 +101,10 @@ impl Finding {
     /// Adds the command that fixes the problem, and a remark on it.
     #[must_use]
     pub(super) fn fixed_by(mut self, command: String, remark: &str) -> Self {
-        self.fix = match remark.is_empty() {
-            true => command.clone(),
-            false => format!("{command}; {remark}"),
+        self.fix = if remark.is_empty() {
+            command.clone()
+        } else {
+            format!("{command}; {remark}")
         };
         self.command = Some(command);
         self

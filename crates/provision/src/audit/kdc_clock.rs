@@ -35,26 +35,24 @@ fn finding(ahead: Duration, behind: Duration) -> Option<Finding> {
     if distance < TOLERATED {
         return None;
     }
-    let direction = match ahead > behind {
-        true => "ahead of",
-        false => "behind",
-    };
+    let direction = if ahead > behind { "ahead of" } else { "behind" };
     let what = format!(
         "the clock of this machine is at least {} s {direction} that of the key distribution centre",
         distance.as_secs()
     );
-    let finding = match distance < REFUSED {
-        true => Finding::note(
+    let finding = if distance < REFUSED {
+        Finding::note(
             Name::KdcClockDistant,
             what,
             "records of transactions are refused where two clocks are 60 s apart, and tickets where they are 300 s apart",
-        ),
-        false => Finding::broken(
+        )
+    } else {
+        Finding::broken(
             Name::KdcClockDistant,
             what,
             "servers refuse tickets where two clocks are 300 s apart (clockskew), unless the Kerberos library adopts the time of \
              the key distribution centre, as MIT's does with tickets that it requests under the wrong clock",
-        ),
+        )
     };
     Some(finding.fixed_by(
         "timedatectl set-ntp true".to_owned(),

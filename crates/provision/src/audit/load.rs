@@ -43,9 +43,10 @@ pub(super) async fn findings(
 }
 
 fn finding(giant: &GiantRegion, table: &Table, own_limit: bool) -> Finding {
-    let unless = match own_limit {
-        true => "",
-        false => " unless its servers have another hbase.hregion.max.filesize",
+    let unless = if own_limit {
+        ""
+    } else {
+        " unless its servers have another hbase.hregion.max.filesize"
     };
     let name = giant.region.encoded_text();
     let GiantRegion {
@@ -54,8 +55,18 @@ fn finding(giant: &GiantRegion, table: &Table, own_limit: bool) -> Finding {
         limit_mib: limit,
         ..
     } = giant;
-    let finding = match giant.others {
-        false => Finding::note(
+    let finding = if giant.others {
+        Finding::note(
+            Name::FirstPartitionGiant,
+            format!(
+                "region {name} has {mib} MiB, and HBase splits regions from {limit} MiB on{unless}: the middle of this one is \
+                 inside its first partition, {partition}"
+            ),
+            "HBase can't split it by itself, so its other partitions grow with it",
+        )
+        .fixed_by(command::of_table("repair", table.name()), "")
+    } else {
+        Finding::note(
             Name::PartitionGiant,
             format!(
                 "partition {partition} has region {name} to itself, and {mib} MiB in it; HBase splits regions from {limit} \
@@ -66,16 +77,7 @@ fn finding(giant: &GiantRegion, table: &Table, own_limit: bool) -> Finding {
         .looked_into_by(
             &command::of_table("skew", table.name()),
             "only a new table with a finer prefix helps: see the page on migrating",
-        ),
-        true => Finding::note(
-            Name::FirstPartitionGiant,
-            format!(
-                "region {name} has {mib} MiB, and HBase splits regions from {limit} MiB on{unless}: the middle of this one is \
-                 inside its first partition, {partition}"
-            ),
-            "HBase can't split it by itself, so its other partitions grow with it",
         )
-        .fixed_by(command::of_table("repair", table.name()), ""),
     };
     finding
         .of_table(table.name())

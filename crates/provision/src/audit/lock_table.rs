@@ -111,9 +111,10 @@ struct Audit<'a> {
 impl Audit<'_> {
     fn ttl(&self) -> Option<Finding> {
         let seconds = self.family.ttl()?;
-        let severity = match self.companions && seconds < JAVA_LEASE {
-            true => Severity::Broken,
-            false => Severity::Note,
+        let severity = if self.companions && seconds < JAVA_LEASE {
+            Severity::Broken
+        } else {
+            Severity::Note
         };
         let why = match severity {
             Severity::Broken => {

@@ -138,9 +138,10 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
     let admin = Admin::new(connection);
     let cluster = &Cluster::observe(&admin, deadline).await?;
     let asked_for = !tables.is_empty();
-    let names = match asked_for {
-        true => tables.to_vec(),
-        false => admin.until(deadline).tables().await?,
+    let names = if asked_for {
+        tables.to_vec()
+    } else {
+        admin.until(deadline).tables().await?
     };
     let audited = stream::iter(names)
         .map(async |name| -> Result<_> {

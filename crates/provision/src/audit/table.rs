@@ -97,12 +97,11 @@ impl Found {
             Purpose::Locks | Purpose::Latches => findings.extend(of_descriptor(descriptor, regions)),
             Purpose::Transactions => {
                 findings.extend(rule_or_cuts(descriptor, regions));
-                match disabled {
-                    true => findings.extend(endpoint::unnamed(descriptor, regions)),
-                    false => {
-                        let user = rights::user(connection).await;
-                        findings.extend(answers.findings(descriptor, regions, &user));
-                    }
+                if disabled {
+                    findings.extend(endpoint::unnamed(descriptor, regions))
+                } else {
+                    let user = rights::user(connection).await;
+                    findings.extend(answers.findings(descriptor, regions, &user));
                 }
                 findings.extend(settings::findings(descriptor));
             }

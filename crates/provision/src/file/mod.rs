@@ -153,9 +153,10 @@ impl TableFile {
     /// Returns the descriptor for creating the table.
     #[must_use]
     pub fn descriptor(&self) -> TableDescriptor {
-        match self.endpoint {
-            true => self.stated.clone().with_multi_row_mutation_endpoint(),
-            false => self.stated.clone(),
+        if self.endpoint {
+            self.stated.clone().with_multi_row_mutation_endpoint()
+        } else {
+            self.stated.clone()
         }
     }
 

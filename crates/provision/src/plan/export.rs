@@ -70,9 +70,10 @@ fn export(found: &Found) -> Result<ExportedTable> {
         None => TableKind::Latches,
     };
     // A table for transactions may look like one for locks.
-    let kinds = match is_for_locks_or_latches(table, &found.regions) {
-        true => vec![bucketed, TableKind::Transactions],
-        false => vec![TableKind::Transactions],
+    let kinds = if is_for_locks_or_latches(table, &found.regions) {
+        vec![bucketed, TableKind::Transactions]
+    } else {
+        vec![TableKind::Transactions]
     };
     let mut first_error = None;
     for kind in kinds {

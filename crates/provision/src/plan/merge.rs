@@ -37,9 +37,10 @@ pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescript
         family.configuration.extend(stated.configuration.clone());
         wanted = wanted.with_family(family);
     }
-    match file.endpoint {
-        true => wanted.with_multi_row_mutation_endpoint(),
-        false => wanted,
+    if file.endpoint {
+        wanted.with_multi_row_mutation_endpoint()
+    } else {
+        wanted
     }
 }
 
@@ -78,9 +79,10 @@ pub(super) struct LeftAlone {
 pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<LeftAlone> {
     let mut left = Vec::new();
     for (name, value) in &found.attributes {
-        let stated = match name == "SPLIT_POLICY" {
-            true => !keeps_split_policy(found, file),
-            false => file.stated.attributes.contains_key(name),
+        let stated = if name == "SPLIT_POLICY" {
+            !keeps_split_policy(found, file)
+        } else {
+            file.stated.attributes.contains_key(name)
         };
         let (name_text, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
         let endpoint = file.endpoint && names_endpoint(&name_text, &value);

@@ -248,12 +248,13 @@ impl Plan {
     }
 
     fn lacks_namespace(&mut self, file: &TableFile) {
-        match file.create_namespace {
-            true => self.changes.push(Change {
+        if file.create_namespace {
+            self.changes.push(Change {
                 name: Some(file.name().namespace().to_owned()),
                 ..Change::new(file.name(), ChangeKind::CreateNamespace)
-            }),
-            false => self.refusals.push(refusal::namespace_missing(file.name())),
+            })
+        } else {
+            self.refusals.push(refusal::namespace_missing(file.name()))
         }
     }
 

@@ -513,9 +513,10 @@ impl Attempts {
                 Err(error) => return Err(error.into()),
             }
         }
-        match self.pauses.wait_before(self.deadline).await {
-            true => Ok(()),
-            false => Err(refusal),
+        if self.pauses.wait_before(self.deadline).await {
+            Ok(())
+        } else {
+            Err(refusal)
         }
     }
 }
@@ -634,16 +635,13 @@ mod tests {
                 let is_too_large = |step: &RepairStep| matches!(step, RepairStep::Rejoin { regions, .. } if regions.len() > most);
                 let repaired = repair.run(|step| assert!(!is_too_large(step), "{step}")).await;
                 was_refused = steps.iter().any(is_too_large);
-                match was_refused {
-                    true => {
-                        let error = repaired.unwrap_err();
-                        assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
-                        assert_eq!(repair.plan().await.unwrap(), steps, "something was done");
-                    }
-                    false => {
-                        repaired.unwrap();
-                        assert_eq!(repair.plan().await.unwrap(), []);
-                    }
+                if was_refused {
+                    let error = repaired.unwrap_err();
+                    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
+                    assert_eq!(repair.plan().await.unwrap(), steps, "something was done");
+                } else {
+                    repaired.unwrap();
+                    assert_eq!(repair.plan().await.unwrap(), []);
                 }
                 Ok(())
             });

@@ -56,9 +56,10 @@ impl Tally {
     }
 
     pub(super) fn add_row(&mut self, bytes: u64, reserved: bool) {
-        match reserved {
-            true => self.reserved.add_row(bytes),
-            false => self.users.add_row(bytes),
+        if reserved {
+            self.reserved.add_row(bytes)
+        } else {
+            self.users.add_row(bytes)
         }
         self.squares += (bytes as f64).powi(2);
     }
@@ -89,9 +90,10 @@ impl Scale {
     }
 
     pub(super) fn number(self, seen: u64) -> u64 {
-        match self.fraction < 1.0 {
-            true => (seen as f64 / self.fraction).round() as u64,
-            false => seen,
+        if self.fraction < 1.0 {
+            (seen as f64 / self.fraction).round() as u64
+        } else {
+            seen
         }
     }
 

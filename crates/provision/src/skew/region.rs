@@ -66,9 +66,10 @@ impl RegionMeasure {
         let reserved = tally.partition.reserves(key);
         tally.add_row(bytes, reserved);
         self.last = Some(tally);
-        match reserved {
-            true => self.reserved.add_row(bytes),
-            false => self.users.add_row(bytes),
+        if reserved {
+            self.reserved.add_row(bytes)
+        } else {
+            self.users.add_row(bytes)
         }
         self.squares += (bytes as f64).powi(2);
     }

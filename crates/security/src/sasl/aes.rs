@@ -115,9 +115,10 @@ impl SecurityLayer for AesLayer {
         }
         direction.apply(&mut wrapped)?;
         let found = wrapped.split_off(len);
-        match is_equal(&sum(&direction.key, &[&number, &wrapped]), &found) {
-            true => Ok(wrapped.freeze()),
-            false => Err(untrusted()),
+        if is_equal(&sum(&direction.key, &[&number, &wrapped]), &found) {
+            Ok(wrapped.freeze())
+        } else {
+            Err(untrusted())
         }
     }
 }

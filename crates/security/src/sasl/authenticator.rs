@@ -246,12 +246,11 @@ impl Authenticator {
         });
         let is_private = self.aes || layer.as_ref().is_some_and(|layer| layer.is_private());
         let mut stream = SaslStream::new(stream, layer, self.max_frame_size, is_refusal);
-        let greeting = match self.aes {
-            true => {
-                self.switch_to_aes(&mut stream, &header).await?;
-                Bytes::new()
-            }
-            false => header,
+        let greeting = if self.aes {
+            self.switch_to_aes(&mut stream, &header).await?;
+            Bytes::new()
+        } else {
+            header
         };
         Ok(Opened {
             stream,

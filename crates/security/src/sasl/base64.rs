@@ -11,9 +11,10 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
         let bits = u32::from_be_bytes(bits);
         for digit in 0..4 {
             let index = bits >> (18 - 6 * digit) & 0x3f;
-            text.push(match digit <= chunk.len() {
-                true => char::from(ALPHABET[index as usize]),
-                false => '=',
+            text.push(if digit <= chunk.len() {
+                char::from(ALPHABET[index as usize])
+            } else {
+                '='
             });
         }
     }

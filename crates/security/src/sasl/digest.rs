@@ -109,10 +109,13 @@ impl Mechanism for Digest {
         let (state, step) = match mem::replace(&mut self.state, State::Ended) {
             State::Start => (State::Started, Step::Continue(Vec::new())),
             State::Started => self.answer(token)?,
-            State::Answered { answer, layer } => match answer.is_proven_by(token)? {
-                true => (State::Proven(layer), Step::Complete),
-                false => return Err(AuthenticationError::WrongProof),
-            },
+            State::Answered { answer, layer } => {
+                if answer.is_proven_by(token)? {
+                    (State::Proven(layer), Step::Complete)
+                } else {
+                    return Err(AuthenticationError::WrongProof);
+                }
+            }
             State::Proven(_) | State::Ended => return Err(AuthenticationError::BadToken),
         };
         self.state = state;

@@ -134,9 +134,10 @@ impl Mechanism for Gssapi {
                 let token = token.map_err(|error| self.failed(error))?;
                 // The server waits for a token even if the context needs none.
                 let step = Step::Continue(token.to_vec());
-                match context.is_established() {
-                    true => (State::Authenticated(context), step),
-                    false => (State::Authenticating(context), step),
+                if context.is_established() {
+                    (State::Authenticated(context), step)
+                } else {
+                    (State::Authenticating(context), step)
                 }
             }
             State::Authenticated(context) => self.choose(context, token)?,
@@ -183,9 +184,10 @@ impl SecurityLayer for GssapiLayer {
             .context
             .unwrap(&mut wrapped)
             .map_err(|error| invalid(error.into()))?;
-        match self.is_private && !unwrapped.is_private {
-            true => Err(invalid("the server sent a message that is not encrypted".into())),
-            false => Ok(Bytes::from_owner(unwrapped.contents)),
+        if self.is_private && !unwrapped.is_private {
+            Err(invalid("the server sent a message that is not encrypted".into()))
+        } else {
+            Ok(Bytes::from_owner(unwrapped.contents))
         }
     }
 }

@@ -123,9 +123,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SaslStream<S> {
             }
             let read = pin!(self.inner.read_buf(&mut self.received));
             if ready!(read.poll(context))? == 0 {
-                return Poll::Ready(match self.received.is_empty() {
-                    true => Ok(()),
-                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                return Poll::Ready(if self.received.is_empty() {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
                 });
             }
         }

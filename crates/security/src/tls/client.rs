@@ -200,11 +200,10 @@ impl TlsClient {
             .filter(|(version, _)| self.options.versions.contains(version))
             .map(|(_, version)| version)
             .collect();
-        match versions.is_empty() {
-            false => Ok(versions),
-            true => {
-                Err(TlsFailure::config("no TLS version is allowed").with_hint("allow TLSv1.2 or TLSv1.3"))
-            }
+        if versions.is_empty() {
+            Err(TlsFailure::config("no TLS version is allowed").with_hint("allow TLSv1.2 or TLSv1.3"))
+        } else {
+            Ok(versions)
         }
     }
 
@@ -223,15 +222,14 @@ impl TlsClient {
             .iter()
             .filter_map(|name| supported.iter().find(|suite| java_name(suite) == *name).copied())
             .collect();
-        match provider.cipher_suites.is_empty() {
-            false => Ok(provider),
-            true => {
-                let known: Vec<_> = supported.iter().map(java_name).collect();
-                Err(
-                    TlsFailure::config(format!("no cipher suite of {} is supported", names.join(", ")))
-                        .with_hint(format!("choose of {}", known.join(", "))),
-                )
-            }
+        if provider.cipher_suites.is_empty() {
+            let known: Vec<_> = supported.iter().map(java_name).collect();
+            Err(
+                TlsFailure::config(format!("no cipher suite of {} is supported", names.join(", ")))
+                    .with_hint(format!("choose of {}", known.join(", "))),
+            )
+        } else {
+            Ok(provider)
         }
     }
 }

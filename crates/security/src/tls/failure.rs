@@ -89,20 +89,21 @@ impl TlsFailure {
             verify_clients,
             ..
         } = peer.keys;
-        match peer.has_key {
-            false => Self::new(
-                ErrorKind::AuthenticationFailed,
-                "the server requires a certificate of this client",
-                format!("set {key_store}.location (TlsOptions::key_store)"),
-            ),
-            true => Self::new(
+        if peer.has_key {
+            Self::new(
                 ErrorKind::AuthenticationFailed,
                 format!("the server refuses the certificate of this client ({alert:?})"),
                 format!(
                     "use one that the trust store of the servers accepts, that is valid now, and that names the \
                      address of this machine ({verify_clients})"
                 ),
-            ),
+            )
+        } else {
+            Self::new(
+                ErrorKind::AuthenticationFailed,
+                "the server requires a certificate of this client",
+                format!("set {key_store}.location (TlsOptions::key_store)"),
+            )
         }
     }
 

@@ -88,9 +88,10 @@ pub(super) fn decrypt_key(protected: &[u8], password: &str) -> Result<Vec<u8>, S
         stream = hash([&password, &stream]).as_ref().to_vec();
         key.extend(block.iter().zip(&stream).map(|(byte, mask)| byte ^ mask));
     }
-    match hash([&password, &key]).as_ref() == check {
-        true => Ok(key),
-        false => Err(StoreError::WrongPassword),
+    if hash([&password, &key]).as_ref() == check {
+        Ok(key)
+    } else {
+        Err(StoreError::WrongPassword)
     }
 }
 

@@ -98,9 +98,10 @@ fn decrypt_pbes2(mut parameters: Der<'_>, data: &[u8], password: &str) -> Result
     let salt = derivation.read(OCTET_STRING)?;
     let rounds = rounds(derivation.number()?)?;
     derivation.optional(INTEGER)?; // the length of the key, which the cipher determines
-    let prf = match derivation.is_empty() {
-        true => HMAC_SHA1,
-        false => derivation.sequence()?.read(OID)?,
+    let prf = if derivation.is_empty() {
+        HMAC_SHA1
+    } else {
+        derivation.sequence()?.read(OID)?
     };
     let prf = match prf {
         HMAC_SHA1 => pbkdf2::PBKDF2_HMAC_SHA1,
@@ -179,10 +180,7 @@ pub(super) fn check_integrity(mut mac: Der<'_>, data: &[u8], password: &str) -> 
     };
     let expected = info.read(OCTET_STRING)?;
     let salt = mac.read(OCTET_STRING)?;
-    let rounds = match mac.is_empty() {
-        true => 1,
-        false => mac.number()?,
-    };
+    let rounds = if mac.is_empty() { 1 } else { mac.number()? };
     let key = derive(digest, Purpose::Mac, password, salt, rounds, digest.output_len())?;
     hmac::verify(&hmac::Key::new(hmac, &key), data, expected).map_err(|_| StoreError::WrongPassword)
 }

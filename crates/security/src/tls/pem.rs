@@ -74,9 +74,10 @@ fn base64(text: &str) -> Result<Vec<u8>, StoreError> {
             bytes.push((bits >> held) as u8);
         }
     }
-    match digits.all(|digit| digit == b'=') {
-        true => Ok(bytes),
-        false => Err(MALFORMED),
+    if digits.all(|digit| digit == b'=') {
+        Ok(bytes)
+    } else {
+        Err(MALFORMED)
     }
 }
 

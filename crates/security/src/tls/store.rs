@@ -44,16 +44,17 @@ fn unsupported(what: &'static str) -> StoreError {
 pub(super) fn trusted(store: &TlsStore) -> Result<Vec<CertificateDer<'static>>, TlsFailure> {
     let what = "trust store";
     let contents = read(what, store)?;
-    match contents.trusted.is_empty() {
-        false => Ok(contents.trusted),
-        true => Err(TlsFailure::config(format!(
+    if contents.trusted.is_empty() {
+        Err(TlsFailure::config(format!(
             "{what} {}: it has no trusted certificate",
             store.path.display()
         ))
         .with_hint(
             "create it with keytool -importcert; Java trusts no certificate of a PKCS12 file that \
              openssl pkcs12 -export -nokeys has written",
-        )),
+        ))
+    } else {
+        Ok(contents.trusted)
     }
 }
 

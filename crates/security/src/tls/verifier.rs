@@ -136,9 +136,10 @@ impl ServerVerifier {
     /// Java also accepts the address of the connection for every name, which lets the owner of any
     /// certificate with an address stand for all servers (HBase's `HBaseTrustManager`).
     fn verify_name(&self, leaf: &ParsedCertificate<'_>, name: &ServerName<'_>) -> Result<(), Error> {
-        match self.checks_name {
-            true => verify_server_name(leaf, name),
-            false => Ok(()),
+        if self.checks_name {
+            verify_server_name(leaf, name)
+        } else {
+            Ok(())
         }
     }
 }

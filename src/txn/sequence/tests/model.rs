@@ -68,9 +68,10 @@ impl Store {
     pub(super) fn newest(&self, row: &Bytes, extent: &Extent) -> u64 {
         // That a family is unchanged is checked with the rest of the row.
         let all = extent.has_families();
-        let Extent::Parts { columns: parts, .. } = (match all {
-            true => Extent::column(Bytes::new(), Bytes::new()),
-            false => extent.clone(),
+        let Extent::Parts { columns: parts, .. } = (if all {
+            Extent::column(Bytes::new(), Bytes::new())
+        } else {
+            extent.clone()
         }) else {
             unreachable!()
         };

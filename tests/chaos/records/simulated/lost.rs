@@ -43,9 +43,10 @@ async fn a_lost_answer_is_sent_again_and_applied_once() {
         // The record of a caller's id is read beside the attempt, that of a generated id is not.
         for is_generated in [true, false] {
             let id = id(format!("again-{number}-{is_generated}"));
-            let transaction = match is_generated {
-                true => bare(&rig.table, LONG, partition, &id).recorded(),
-                false => transaction(&rig.table, LONG, partition, &id),
+            let transaction = if is_generated {
+                bare(&rig.table, LONG, partition, &id).recorded()
+            } else {
+                transaction(&rig.table, LONG, partition, &id)
             };
             rig.proxy.once(COMMIT, action);
             let outcome = transaction.commit().await;

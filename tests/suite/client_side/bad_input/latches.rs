@@ -86,9 +86,12 @@ async fn invalid_lifetimes_are_refused_and_counts_of_zero_do_nothing() {
     let connection = connect().await;
     for family in ["C", "S"] {
         let descriptor = |name| {
-            let of = |name| match name == family {
-                true => FamilyDescriptor::new(name).with_attribute("TTL", "10"),
-                false => FamilyDescriptor::new(name),
+            let of = |name| {
+                if name == family {
+                    FamilyDescriptor::new(name).with_attribute("TTL", "10")
+                } else {
+                    FamilyDescriptor::new(name)
+                }
             };
             TableDescriptor::from(name)
                 .with_family(of("C"))

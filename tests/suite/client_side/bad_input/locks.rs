@@ -456,15 +456,12 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         );
 
         let admin = Admin::new(&connection);
-        let kind = match deleted {
-            true => {
-                admin.delete_table(&table.name).await.unwrap();
-                ClientErrorKind::TableNotFound
-            }
-            false => {
-                admin.disable_table(&table.name).await.unwrap();
-                ClientErrorKind::TableDisabled
-            }
+        let kind = if deleted {
+            admin.delete_table(&table.name).await.unwrap();
+            ClientErrorKind::TableNotFound
+        } else {
+            admin.disable_table(&table.name).await.unwrap();
+            ClientErrorKind::TableDisabled
         };
         let error = within(DEADLINE, waiting).await.unwrap().unwrap_err();
         // HBase disables a table before it deletes it.

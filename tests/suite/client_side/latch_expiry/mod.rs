@@ -106,9 +106,10 @@ async fn run(has_state: bool) {
         }
         println!("{done} orders, {late} too late; {most} of each schedule at a time");
         in_vain = if done == done_before { in_vain + 1 } else { 0 };
-        most = match late == late_before {
-            true => most * 2,
-            false => most.div_ceil(2),
+        most = if late == late_before {
+            most * 2
+        } else {
+            most.div_ceil(2)
         };
         assert!(
             in_vain < 3,

@@ -166,9 +166,10 @@ impl Model {
 
     fn count(&mut self, far: bool, by: i64) -> Result<(), ErrorKind> {
         let Some(live) = self.live() else {
-            return Err(match self.known && self.has_state {
-                true => ErrorKind::LatchExpired,
-                false => ErrorKind::LatchAbsent,
+            return Err(if self.known && self.has_state {
+                ErrorKind::LatchExpired
+            } else {
+                ErrorKind::LatchAbsent
             });
         };
         if self.left() + by < 0 {

@@ -178,9 +178,10 @@ impl Sequence {
         match (self.waiting.take(), now_open) {
             (Some(waiting), true) => self.waiting = Some(waiting),
             (Some(waiting), false) => {
-                let expected = match self.model.is_live() {
-                    true => WaitOutcome::Reached,
-                    false => WaitOutcome::Expired,
+                let expected = if self.model.is_live() {
+                    WaitOutcome::Reached
+                } else {
+                    WaitOutcome::Expired
                 };
                 let told = tokio::time::timeout(PATIENCE, waiting).await;
                 let told = told.map(|told| told.unwrap().map_err(|error| error.kind()));

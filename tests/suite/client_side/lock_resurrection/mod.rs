@@ -50,9 +50,10 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
             last = sequence::server_end(&second, id, guard.token())
                 .await
                 .unwrap_or(last);
-            match vacated {
-                true => drop(guard.release().await.unwrap()),
-                false => std::mem::forget(guard),
+            if *vacated {
+                drop(guard.release().await.unwrap())
+            } else {
+                std::mem::forget(guard)
             }
         }
         flush().await;
@@ -159,9 +160,10 @@ async fn hold_revoked_before_its_cleanup_revives_no_earlier_holder() {
         // As the first call of an attempt writes it.
         const LEASE: Duration = Duration::from_secs(2);
         let held = held_cell(7, 2_000, "tester");
-        let rows = match without_java_clients {
-            true => vec![lock_row(CLIENT, "a")],
-            false => vec![companion_row(CLIENT, "a"), lock_row(CLIENT, "a")],
+        let rows = if without_java_clients {
+            vec![lock_row(CLIENT, "a")]
+        } else {
+            vec![companion_row(CLIENT, "a"), lock_row(CLIENT, "a")]
         };
         for row in rows {
             let put = Put::new(row)

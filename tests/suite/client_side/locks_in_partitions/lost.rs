@@ -50,9 +50,12 @@ async fn of_an_acquisition_whose_answer_was_lost_the_claim_tells() {
                 .acquire_lock(locks.lock("una", &id).unwrap().ttl(LEASE))
                 .unwrap();
             transaction = transaction.put(put(format!("una{id}"), "v"));
-            proxy.rule(move |request| match request.method == COMMIT {
-                true => action,
-                false => Action::Pass,
+            proxy.rule(move |request| {
+                if request.method == COMMIT {
+                    action
+                } else {
+                    Action::Pass
+                }
             });
             let outcome = transaction.commit().await;
             proxy.pass_all();
@@ -124,9 +127,12 @@ async fn release_with_a_lost_answer_is_unknown_to_the_guard() {
             .transaction("unr")
             .release_lock(&guard)
             .put(put("unra", "v"));
-        proxy.rule(move |request| match request.method == COMMIT {
-            true => action,
-            false => Action::Pass,
+        proxy.rule(move |request| {
+            if request.method == COMMIT {
+                action
+            } else {
+                Action::Pass
+            }
         });
         let outcome = transaction.commit().await;
         proxy.pass_all();

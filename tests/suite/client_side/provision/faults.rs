@@ -138,9 +138,10 @@ async fn outage_in_an_apply_names_the_done_steps_and_can_be_resumed(
     let line = Line::default();
     let config = standalone().config().with_operation_timeout(DEADLINE);
     let connection = connect_by(line.clone(), config.with_read_timeout(Duration::from_secs(1))).await;
-    let table = match is_there {
-        true => TestTable::create("away", plain, &["8"]).await,
-        false => unmade("away"),
+    let table = if is_there {
+        TestTable::create("away", plain, &["8"]).await
+    } else {
+        unmade("away")
     };
     let file = by_three(&table.name, "split = {hex = 2}");
     let plan = plan(&connection, &file).await;

@@ -162,9 +162,12 @@ impl Proxy {
     /// Applies this fault to the next request of a method, and forwards all others.
     pub fn once(&self, method: &'static str, action: Action) {
         let mut left = Some(action);
-        self.rule(move |request| match request.method == method {
-            true => left.take().unwrap_or(Action::Pass),
-            false => Action::Pass,
+        self.rule(move |request| {
+            if request.method == method {
+                left.take().unwrap_or(Action::Pass)
+            } else {
+                Action::Pass
+            }
         });
     }
 

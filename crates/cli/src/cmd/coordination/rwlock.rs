@@ -141,16 +141,18 @@ fn page(info: &ReadWriteInfo) -> String {
     let writer = info.writer.iter().map(|holder| line(does, holder));
     let readers = info.readers.iter().map(|holder| line("reads", holder));
     let holders: String = writer.chain(readers).collect();
-    match holders.is_empty() {
-        true => format!("{name}: free"),
-        false => format!("{name}:{holders}"),
+    if holders.is_empty() {
+        format!("{name}: free")
+    } else {
+        format!("{name}:{holders}")
     }
 }
 
 /// Says what the writer does: it has its place before the readers are gone.
 pub(super) fn writer_does(info: &ReadWriteInfo) -> &'static str {
-    match info.readers.is_empty() {
-        true => "writes",
-        false => "waits to write",
+    if info.readers.is_empty() {
+        "writes"
+    } else {
+        "waits to write"
     }
 }

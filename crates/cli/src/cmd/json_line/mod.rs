@@ -38,11 +38,12 @@ pub(in crate::cmd) fn parse<T: DeserializeOwned>(number: u64, text: &[u8]) -> Re
 
 /// Refuses a line that begins with a byte order mark.
 pub(in crate::cmd) fn refuse_byte_order_mark(number: u64, text: &[u8]) -> Result<(), String> {
-    match text.starts_with(BYTE_ORDER_MARK) {
-        false => Ok(()),
-        true => Err(format!(
+    if text.starts_with(BYTE_ORDER_MARK) {
+        Err(format!(
             "line {number}, column 1: the file begins with a byte order mark; save the file as UTF-8 without one"
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 

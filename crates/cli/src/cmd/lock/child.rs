@@ -170,9 +170,10 @@ impl Running {
         let Some(command) = self.pid else {
             return Vec::new();
         };
-        let (us, group) = match self.leads {
-            true => (None, command),
-            false => (Some(getpid()), getpgrp()),
+        let (us, group) = if self.leads {
+            (None, command)
+        } else {
+            (Some(getpid()), getpgrp())
         };
         let is_ours = |pid: Pid| {
             let Some(us) = us else { return true };

@@ -25,9 +25,10 @@ pub(super) async fn read(paths: &[PathBuf]) -> Result<Vec<TableFile>, Failure> {
         ));
     }
     for path in paths {
-        let read = match is_stdin(path) {
-            true => TableFile::parse(STDIN, whole_stdin().await?),
-            false => TableFile::read(path),
+        let read = if is_stdin(path) {
+            TableFile::parse(STDIN, whole_stdin().await?)
+        } else {
+            TableFile::read(path)
         };
         match read {
             Ok(file) => {

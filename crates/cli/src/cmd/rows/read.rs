@@ -233,9 +233,10 @@ impl Scan {
         let mut scanner = table.scan(scan)?;
         let mut lines = Lines::new();
         let progress = Progress::beside_output();
-        let form = match self.count {
-            true => None,
-            false => Some((&value_types, global.output)),
+        let form = if self.count {
+            None
+        } else {
+            Some((&value_types, global.output))
         };
         let printed = print(&mut scanner, &mut lines, form, progress.as_ref()).await;
         if let Some(progress) = progress {

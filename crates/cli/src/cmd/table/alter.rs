@@ -107,9 +107,10 @@ impl Alter {
             alteration = alteration.merges(merges.is_on());
         }
         for (key, value) in &self.attribute {
-            alteration = match value.is_empty() {
-                true => alteration.without_attribute(key.clone()),
-                false => alteration.attribute(key.clone(), value.clone()),
+            alteration = if value.is_empty() {
+                alteration.without_attribute(key.clone())
+            } else {
+                alteration.attribute(key.clone(), value.clone())
             };
         }
         for setting in &self.family_attribute {
@@ -117,9 +118,10 @@ impl Alter {
             alteration = alteration.family_attribute(column.family, column.qualifier, setting.value.clone());
         }
         for (family, key, value) in &self.family_configuration {
-            alteration = match value.is_empty() {
-                true => alteration.without_family_configuration(family.clone(), key),
-                false => alteration.family_configuration(family.clone(), key, value),
+            alteration = if value.is_empty() {
+                alteration.without_family_configuration(family.clone(), key)
+            } else {
+                alteration.family_configuration(family.clone(), key, value)
             };
         }
         Ok(alteration)

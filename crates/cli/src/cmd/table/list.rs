@@ -57,22 +57,21 @@ impl List {
             None => admin.tables().await?,
         };
         tables.sort();
-        let objects: Vec<TableObject> = match self.wide {
-            true => {
-                let objects = stream::iter(tables).map(|table| wide(&admin, table));
-                let objects = objects.buffered(AT_ONCE);
-                objects
-                    .try_filter_map(async |found| Ok(found))
-                    .try_collect()
-                    .await?
-            }
-            false => tables
+        let objects: Vec<TableObject> = if self.wide {
+            let objects = stream::iter(tables).map(|table| wide(&admin, table));
+            let objects = objects.buffered(AT_ONCE);
+            objects
+                .try_filter_map(async |found| Ok(found))
+                .try_collect()
+                .await?
+        } else {
+            tables
                 .into_iter()
                 .map(|table| TableObject {
                     table: table.to_string(),
                     details: None,
                 })
-                .collect(),
+                .collect()
         };
         print(objects, global.output)?;
         Ok(Exit::Done)
@@ -122,8 +121,9 @@ fn print(objects: Vec<TableObject>, format: Format) -> io::Result<()> {
             endpoint.to_owned(),
         ]);
     }
-    match rows.is_empty() {
-        true => Ok(()),
-        false => output::page(&output::table(header, rows)),
+    if rows.is_empty() {
+        Ok(())
+    } else {
+        output::page(&output::table(header, rows))
     }
 }

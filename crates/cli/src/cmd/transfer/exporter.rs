@@ -147,9 +147,10 @@ impl Exporter {
             part.advance(row.key().clone());
         }
         // A fast server always has the next row.
-        match self.state.rows.is_multiple_of(ROWS) {
-            true => self.tick(),
-            false => Ok(()),
+        if self.state.rows.is_multiple_of(ROWS) {
+            self.tick()
+        } else {
+            Ok(())
         }
     }
 
@@ -160,9 +161,10 @@ impl Exporter {
             let rate = (self.state.rows - self.rows_before) as f64 / seconds;
             progress.step(&format!("{} rows, {rate:.0} rows/s", self.state.rows));
         }
-        match self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL {
-            true => self.write_checkpoint(),
-            false => Ok(()),
+        if self.last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL {
+            self.write_checkpoint()
+        } else {
+            Ok(())
         }
     }
 

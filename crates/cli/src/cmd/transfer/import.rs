@@ -257,9 +257,10 @@ impl Import {
     }
 
     fn refuse_to_resume_a_pipe(&self) -> Result<(), Failure> {
-        let name = match is_stdin(&self.file) {
-            true => "stdin".to_owned(),
-            false => self.file.display().to_string(),
+        let name = if is_stdin(&self.file) {
+            "stdin".to_owned()
+        } else {
+            self.file.display().to_string()
         };
         let options = [
             (self.resume, "--resume"),

@@ -161,9 +161,10 @@ impl Importer {
             }
             let is_of_one_line = is_of_one_line(&error);
             let failure = Failure::from(error);
-            return match is_of_one_line {
-                true => Ok(Err(failure.to_string())),
-                false => Err(Stop::Failed(failure)),
+            return if is_of_one_line {
+                Ok(Err(failure.to_string()))
+            } else {
+                Err(Stop::Failed(failure))
             };
         }
     }

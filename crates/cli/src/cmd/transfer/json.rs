@@ -47,9 +47,10 @@ fn write_lines(lines: &mut Lines, row: &Row, form: &RowForm, longest: usize) -> 
         let (cells, behind) = rest.split_at(fitting(row.key(), rest, longest));
         rest = behind;
         let object = RowObject::of(row.key(), cells, &form.value_types);
-        let object = match form.with_timestamps {
-            true => object,
-            false => object.without_timestamps(),
+        let object = if form.with_timestamps {
+            object
+        } else {
+            object.without_timestamps()
         };
         if let [cell] = cells
             && max_length(row.key(), cell) > longest

@@ -6,12 +6,13 @@ use crate::exit::Failure;
 
 /// Refuses a line that is too long to be imported.
 pub(super) fn check_length(row: &[u8], length: usize, longest: usize) -> Result<(), Failure> {
-    match length <= longest {
-        true => Ok(()),
-        false => Err(Failure::Refused(format!(
+    if length <= longest {
+        Ok(())
+    } else {
+        Err(Failure::Refused(format!(
             "cannot export row {}: a line of it would have {length} bytes, and an import reads at most {longest}",
             BytesBinary(row)
-        ))),
+        )))
     }
 }
 

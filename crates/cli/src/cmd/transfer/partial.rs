@@ -57,9 +57,12 @@ impl Partial {
                 ..State::default()
             },
         };
-        let open = || match state.parts.is_empty() {
-            true => create(target, &path),
-            false => reopen(&path, state.size),
+        let open = || {
+            if state.parts.is_empty() {
+                create(target, &path)
+            } else {
+                reopen(&path, state.size)
+            }
         };
         let file = open().map_err(|error| failed("writing", &path, &error))?;
         let partial = Self {

@@ -148,9 +148,10 @@ impl Tsv {
     /// Parses a line. The error names the line and the field, counted from 1.
     pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Mutation, String> {
         refuse_byte_order_mark(number, text)?;
-        let text = match self.raw {
-            true => text,
-            false => text.strip_suffix(b"\r").unwrap_or(text),
+        let text = if self.raw {
+            text
+        } else {
+            text.strip_suffix(b"\r").unwrap_or(text)
         };
         let fields: Vec<&[u8]> = text.split(|byte| *byte == self.separator.0).collect();
         let (found, named) = (fields.len(), self.columns.0.len());
@@ -251,9 +252,10 @@ impl Tsv {
     fn escaped(&self, bytes: &[u8]) -> String {
         let text = BytesBinary(bytes).to_string();
         let separator = char::from(self.separator.0);
-        match text.contains(separator) {
-            true => text.replace(separator, &format!("\\x{:02X}", self.separator.0)),
-            false => text,
+        if text.contains(separator) {
+            text.replace(separator, &format!("\\x{:02X}", self.separator.0))
+        } else {
+            text
         }
     }
 }

@@ -73,9 +73,10 @@ pub(super) fn steps(
             deletes_now: false,
             _held: Arc::clone(&held),
             partition,
-            transaction: match guard_timestamps {
-                true => transaction.guard_timestamps(),
-                false => transaction,
+            transaction: if guard_timestamps {
+                transaction.guard_timestamps()
+            } else {
+                transaction
             },
         }
     };

@@ -425,18 +425,20 @@ impl Rules {
         let mut all = mutations.mutations().iter();
         let is_repeatable = self.at_least_once || all.all(|mutation| mutation.is_repeatable);
         let mut all = mutations.mutations().iter();
-        let stamping = match self.at_least_once && all.any(|mutation| mutation.is_stamped_by_server) {
-            true => Stamping::Client(None),
-            false => Stamping::Server,
+        let stamping = if self.at_least_once && all.any(|mutation| mutation.is_stamped_by_server) {
+            Stamping::Client(None)
+        } else {
+            Stamping::Server
         };
         let first = mutations.mutations().first();
         let operation = Operation {
             name: self.name,
             table: table.name(),
             row: Cow::Owned(first.map_or_else(Bytes::new, |first| mutations.row(first))),
-            kind: match is_repeatable {
-                true => CallKind::IdempotentWrite,
-                false => CallKind::Write,
+            kind: if is_repeatable {
+                CallKind::IdempotentWrite
+            } else {
+                CallKind::Write
             },
             deadline: self.deadline.unwrap_or_else(|| table.deadline()),
         };

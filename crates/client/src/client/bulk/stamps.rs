@@ -112,12 +112,15 @@ impl Table {
         let scan = Scan::new().start_row(clock_row).stop_row(behind).raw();
         let table = self.clone().with_operation_timeout(MAX_DURATION);
         let read = async { table.scan(scan)?.next().await };
-        let markers = read.await.map_err(|error| match error.is_retryable() {
-            true => CallError::Timeout {
-                waited: sent.elapsed(),
-                sent: false,
-            },
-            false => CallError::BadAnswer(error.to_string().into()),
+        let markers = read.await.map_err(|error| {
+            if error.is_retryable() {
+                CallError::Timeout {
+                    waited: sent.elapsed(),
+                    sent: false,
+                }
+            } else {
+                CallError::BadAnswer(error.to_string().into())
+            }
         })?;
         let stamps = markers
             .iter()

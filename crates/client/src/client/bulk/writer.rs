@@ -297,9 +297,12 @@ impl Writer {
     /// Dropping the future before it returns leaves the mutation out.
     pub async fn write(&self, mutation: impl Into<Mutation>) -> Result<u64> {
         let mutation = mutation.into();
-        let add = |state: &mut State| match state.failures.len() < MOST_FAILURES {
-            true => self.add(state, &mutation),
-            false => Some(Err(self.failures_not_taken(&mutation))),
+        let add = |state: &mut State| {
+            if state.failures.len() < MOST_FAILURES {
+                self.add(state, &mutation)
+            } else {
+                Some(Err(self.failures_not_taken(&mutation)))
+            }
         };
         self.append(add).await
     }

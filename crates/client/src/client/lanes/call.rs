@@ -88,14 +88,16 @@ impl SharedCall {
 fn region_action(region: &RegionInfo, operations: &[&Operation]) -> Bytes {
     let messages = operations.iter().map(|operation| operation.message.len());
     let action = EncodedRegionAction::new(region).with_room(operations.len(), messages.sum());
-    let mut action = match operations.iter().all(|operation| !operation.is_get) {
-        true => action.atomic(),
-        false => action,
+    let mut action = if operations.iter().all(|operation| !operation.is_get) {
+        action.atomic()
+    } else {
+        action
     };
     for operation in operations {
-        match operation.is_get {
-            true => action.get(&operation.message),
-            false => action.mutation(&operation.message),
+        if operation.is_get {
+            action.get(&operation.message)
+        } else {
+            action.mutation(&operation.message)
         }
     }
     action.finish()

@@ -64,10 +64,7 @@ impl Operation {
 
     /// Returns what may share a call with it, as a word for metrics.
     pub(super) fn kind(&self) -> &'static str {
-        match self.is_get {
-            true => "get",
-            false => "mutation",
-        }
+        if self.is_get { "get" } else { "mutation" }
     }
 }
 

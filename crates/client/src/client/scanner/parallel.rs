@@ -290,16 +290,16 @@ impl Scan {
     /// Splits the scan at the keys that are inside its range, each the first row of a region.
     fn split_at(&self, keys: BTreeSet<Bytes>) -> Vec<Self> {
         let mut parts = vec![self.clone()];
-        let keys: Vec<Bytes> = match self.reversed {
-            false => keys.into_iter().collect(),
-            true => keys.into_iter().rev().collect(),
+        let keys: Vec<Bytes> = if self.reversed {
+            keys.into_iter().rev().collect()
+        } else {
+            keys.into_iter().collect()
         };
         for key in keys {
-            let is_before_start = match self.reversed {
-                false => key <= self.start,
-                true => {
-                    !self.start.is_empty() && (key > self.start || key == self.start && !self.include_start)
-                }
+            let is_before_start = if self.reversed {
+                !self.start.is_empty() && (key > self.start || key == self.start && !self.include_start)
+            } else {
+                key <= self.start
             };
             if is_before_start || !self.goes_beyond(&key) {
                 continue;

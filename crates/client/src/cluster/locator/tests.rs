@@ -279,9 +279,10 @@ async fn stale_location_leads_to_the_primary() {
             stale.server.port == 10 && fake.asked() != [1],
             "a replica has the parent"
         );
-        match forget_server {
-            true => locator.forget_server(&stale),
-            false => locator.forget(&stale),
+        if forget_server {
+            locator.forget_server(&stale)
+        } else {
+            locator.forget(&stale)
         }
         for (row, server) in [("g", 21), ("a", 20)] {
             assert_eq!(port(&locator, row).await, server);

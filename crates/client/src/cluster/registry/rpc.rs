@@ -272,12 +272,13 @@ fn no_answer(failures: Vec<(Option<CallError>, HostPort)>) -> Error {
     let retryable = error.classify().recovery != Recovery::Fail;
     let hung_up = matches!(error, CallError::Lost { .. });
     let error = error.into_error().with_retryable(retryable).at_server(&server);
-    match hung_up {
-        true => error.with_hint(
+    if hung_up {
+        error.with_hint(
             "check that it is an HBase RPC port (a ZooKeeper quorum is named by hbase+zk://), and that the cluster is \
              up",
-        ),
-        false => error,
+        )
+    } else {
+        error
     }
 }
 

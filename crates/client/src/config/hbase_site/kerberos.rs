@@ -148,12 +148,11 @@ impl Site {
 
 /// Replaces `_HOST` in the principal of this client.
 fn on_this_host(principal: &str) -> String {
-    match principal.contains("/_HOST@") {
-        true => {
-            let host = uname().nodename().to_string_lossy().to_lowercase();
-            principal.replace("/_HOST@", &format!("/{host}@"))
-        }
-        false => principal.to_owned(),
+    if principal.contains("/_HOST@") {
+        let host = uname().nodename().to_string_lossy().to_lowercase();
+        principal.replace("/_HOST@", &format!("/{host}@"))
+    } else {
+        principal.to_owned()
     }
 }
 

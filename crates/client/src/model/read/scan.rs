@@ -160,9 +160,10 @@ impl Scan {
     /// ```
     pub fn reversed(self) -> Self {
         let (start, stop) = (self.start.clone(), self.stop.clone());
-        let scan = match self.is_prefix {
-            true => self.start_row_exclusive(stop).stop_row_inclusive(start),
-            false => self,
+        let scan = if self.is_prefix {
+            self.start_row_exclusive(stop).stop_row_inclusive(start)
+        } else {
+            self
         };
         Self {
             reversed: true,
@@ -273,16 +274,18 @@ impl Scan {
                 check_row(bound)?;
             }
         }
-        let is_inverted = match self.reversed {
-            false => self.start > self.stop,
-            true => self.start < self.stop,
+        let is_inverted = if self.reversed {
+            self.start < self.stop
+        } else {
+            self.start > self.stop
         };
         let is_bounded = !self.start.is_empty() && !self.stop.is_empty();
         // The rows of `hbase:meta` are not in the order of their bytes: `MetaCellComparator`.
         if is_bounded && is_inverted && !table.is_meta() {
-            let (order, hint) = match self.reversed {
-                false => ("after", "a scan with reversed() reads down to its stop row"),
-                true => ("before", "a reversed scan starts at the largest row"),
+            let (order, hint) = if self.reversed {
+                ("before", "a reversed scan starts at the largest row")
+            } else {
+                ("after", "a scan with reversed() reads down to its stop row")
             };
             return Err(Error::invalid(format!(
                 "start row {} is {order} stop row {}",
@@ -319,17 +322,19 @@ impl Scan {
     /// key for a reversed scan.
     pub(crate) fn goes_beyond(&self, boundary: &[u8]) -> bool {
         !boundary.is_empty()
-            && match self.reversed {
-                false => !self.ends_before(boundary),
-                true => boundary > &self.stop[..],
+            && if self.reversed {
+                boundary > &self.stop[..]
+            } else {
+                !self.ends_before(boundary)
             }
     }
 
     /// Returns a row of the region in which the scan continues at `row`, which may belong to it.
     pub(crate) fn row_of_region(&self, row: &Bytes, is_included: bool) -> Bytes {
-        match self.reversed && (row.is_empty() || !is_included) {
-            true => key_before(row),
-            false => row.clone(),
+        if self.reversed && (row.is_empty() || !is_included) {
+            key_before(row)
+        } else {
+            row.clone()
         }
     }
 

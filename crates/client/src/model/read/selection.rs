@@ -23,9 +23,10 @@ pub struct TimeRange {
 
 impl TimeRange {
     pub(in crate::model) fn check(self) -> Result<()> {
-        match self.from < self.to && self.to <= i64::MAX as u64 {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("{self} is no range of time"))),
+        if self.from < self.to && self.to <= i64::MAX as u64 {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("{self} is no range of time")))
         }
     }
 }

@@ -134,11 +134,12 @@ fn check_limit(what: &str, limit: u64, most: u64) -> Result<()> {
 }
 
 fn check_chance(chance: f32) -> Result<()> {
-    match chance > 0.0 && chance <= 1.0 {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
+    if chance > 0.0 && chance <= 1.0 {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
             "rows with a chance of {chance}; it is above 0 and at most 1"
-        ))),
+        )))
     }
 }
 
@@ -157,13 +158,14 @@ fn check_range(what: &str, range: &KeyRange) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    match start < end || start == end && both_included {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
+    if start < end || start == end && both_included {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
             "no {what} are between {} and {}",
             BytesBinary(start),
             BytesBinary(end)
-        ))),
+        )))
     }
 }
 

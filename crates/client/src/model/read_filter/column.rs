@@ -77,9 +77,10 @@ impl SingleColumnValueFilter {
     pub(super) fn check(&self) -> Result<()> {
         check_family(&self.family)?;
         self.comparator.check(self.comparison)?;
-        match self.latest_version_only || self.comparator.is_whole(self.comparison) {
-            true => Ok(()),
-            false => Err(not_whole(self.comparison, "all versions of a column")),
+        if self.latest_version_only || self.comparator.is_whole(self.comparison) {
+            Ok(())
+        } else {
+            Err(not_whole(self.comparison, "all versions of a column"))
         }
     }
 }
@@ -136,9 +137,10 @@ impl DependentColumnFilter {
             return Ok(());
         };
         comparator.check(*comparison)?;
-        match comparator.is_whole(*comparison) {
-            true => Ok(()),
-            false => Err(not_whole(*comparison, "a dependent column")),
+        if comparator.is_whole(*comparison) {
+            Ok(())
+        } else {
+            Err(not_whole(*comparison, "a dependent column"))
         }
     }
 }

@@ -146,9 +146,10 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, symbol: char) -> Result<()> {
-        match self.symbol(symbol) {
-            true => Ok(()),
-            false => Err(self.error(&format!("expected {symbol}"))),
+        if self.symbol(symbol) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("expected {symbol}")))
         }
     }
 
@@ -308,14 +309,16 @@ fn column_range(arguments: &mut Arguments<'_, '_>) -> Result<ReadFilter> {
     use std::ops::Bound;
 
     let (start, is_inclusive) = (arguments.bytes()?, arguments.flag()?);
-    let start = match is_inclusive {
-        true => Bound::Included(start),
-        false => Bound::Excluded(start),
+    let start = if is_inclusive {
+        Bound::Included(start)
+    } else {
+        Bound::Excluded(start)
     };
     let (stop, is_inclusive) = (arguments.bytes()?, arguments.flag()?);
-    let stop = match is_inclusive {
-        true => Bound::Included(stop),
-        false => Bound::Excluded(stop),
+    let stop = if is_inclusive {
+        Bound::Included(stop)
+    } else {
+        Bound::Excluded(stop)
     };
     Ok(ReadFilter::column_range((start, stop)))
 }
@@ -324,11 +327,12 @@ fn single_column_value(arguments: &mut Arguments<'_, '_>) -> Result<SingleColumn
     let (family, qualifier) = (arguments.bytes()?, arguments.bytes()?);
     let (comparison, comparator) = (arguments.comparison()?, arguments.comparator()?);
     let filter = SingleColumnValueFilter::new(family, qualifier, comparison, comparator);
-    match arguments.has_more() {
-        false => Ok(filter),
-        true => Ok(filter
+    if arguments.has_more() {
+        Ok(filter
             .filter_if_missing(arguments.flag()?)
-            .latest_version_only(arguments.flag()?)),
+            .latest_version_only(arguments.flag()?))
+    } else {
+        Ok(filter)
     }
 }
 

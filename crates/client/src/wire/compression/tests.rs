@@ -19,9 +19,10 @@ fn cells(len: usize) -> Vec<u8> {
     let mut cells = vec![0; len];
     let mut rng = fastrand::Rng::with_seed(len as u64);
     for part in cells.chunks_mut(100) {
-        match rng.bool() {
-            true => rng.fill(part),
-            false => part.fill(rng.u8(..)),
+        if rng.bool() {
+            rng.fill(part)
+        } else {
+            part.fill(rng.u8(..))
         }
     }
     cells

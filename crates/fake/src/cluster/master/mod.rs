@@ -111,9 +111,10 @@ impl World {
 
     fn known_region(&self, specifier: &pb::RegionSpecifier) -> Result<Bytes> {
         let encoded = encoded_name(specifier);
-        match self.regions.contains_key(&encoded) {
-            true => Ok(encoded),
-            false => Err(Exception::new("UnknownRegionException", text(&specifier.value))),
+        if self.regions.contains_key(&encoded) {
+            Ok(encoded)
+        } else {
+            Err(Exception::new("UnknownRegionException", text(&specifier.value)))
         }
     }
 

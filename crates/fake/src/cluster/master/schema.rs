@@ -103,13 +103,14 @@ fn check_split_policy(schema: &pb::TableSchema) -> Result<()> {
     let Some(policy) = attribute(schema, "SPLIT_POLICY").map(String::from_utf8_lossy) else {
         return Ok(());
     };
-    match policy
+    if policy
         .strip_prefix(POLICY)
         .is_some_and(|policy| POLICIES.contains(&policy))
     {
-        true => Ok(()),
-        false => Err(Exception::do_not_retry(format!(
+        Ok(())
+    } else {
+        Err(Exception::do_not_retry(format!(
             "Unable to load configured region split policy '{policy}'"
-        ))),
+        )))
     }
 }

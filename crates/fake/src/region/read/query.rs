@@ -193,9 +193,10 @@ impl Query {
                 reversed: rows.reversed,
             });
             let is_needed = filter.as_ref().is_none_or(|filter| filter.needs_family(family));
-            match is_needed || !rows.joins {
-                true => stores.push(store),
-                false => joined.push(store),
+            if is_needed || !rows.joins {
+                stores.push(store)
+            } else {
+                joined.push(store)
             }
         }
         RegionScanner {

@@ -229,9 +229,10 @@ impl RegionScanner {
 }
 
 fn stops_behind_filtered_row(region: &Region, scope: Scope, progress: &Progress) -> bool {
-    match region.release >= Release::V2_6 {
-        true => progress.is_any_reached(scope),
-        false => progress.is_time_over(scope),
+    if region.release >= Release::V2_6 {
+        progress.is_any_reached(scope)
+    } else {
+        progress.is_time_over(scope)
     }
 }
 

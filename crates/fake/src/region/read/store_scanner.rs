@@ -207,11 +207,12 @@ impl StoreScanner {
                 entry.file.is_some() && self.is_read(cell, entry) && cell.kind == target.kind
             })
         };
-        match is_endless {
-            true => Err(Exception::not_modelled(
+        if is_endless {
+            Err(Exception::not_modelled(
                 "a raw scan that leaves the unnamed column at a marker behind which a file has more of its timestamp",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

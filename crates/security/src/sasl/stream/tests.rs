@@ -183,9 +183,10 @@ async fn refusal_behind_the_keys_is_read_although_it_is_not_wrapped() {
     for is_early in [true, false] {
         let (ours, mut socket) = duplex(1 << 10);
         let mut client = SaslStream::new(ours, Some(Box::<Numbered>::default()), LIMIT, is_refusal);
-        let (first, second) = match is_early {
-            true => ([&keys[..], REFUSAL].concat(), vec![]),
-            false => (keys.clone(), REFUSAL.to_vec()),
+        let (first, second) = if is_early {
+            ([&keys[..], REFUSAL].concat(), vec![])
+        } else {
+            (keys.clone(), REFUSAL.to_vec())
         };
         socket.write_all(&first).await.unwrap();
         let mut read = [0; 4];

@@ -172,12 +172,11 @@ fn certificate_is_accepted_if_it_is_pinned_or_issued_by_authorities() {
         .map(|(_, der)| der.clone())
         .collect();
         let issued_by_root = knows_root && root_claims.may_be_trusted_to_issue();
-        let issued = match has_middle {
-            true => {
-                (knows_middle && middle_claims.may_be_trusted_to_issue())
-                    || (issued_by_root && middle_claims.has_extensions && middle_claims.may_issue())
-            }
-            false => issued_by_root,
+        let issued = if has_middle {
+            (knows_middle && middle_claims.may_be_trusted_to_issue())
+                || (issued_by_root && middle_claims.has_extensions && middle_claims.may_issue())
+        } else {
+            issued_by_root
         };
         let expected =
             claims.signs_handshakes() && (knows_leaf || (issued && claims.authority != Some(true)));

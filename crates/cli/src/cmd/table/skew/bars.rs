@@ -114,9 +114,10 @@ fn region_bars(view: &ShownReport<'_>, top: usize) -> Vec<Bar> {
         let split = words::next_split(region);
         let below: Vec<_> = [Some(split), load, server].into_iter().flatten().collect();
         Bar {
-            label: match callouts::is_large_region(region, report) {
-                true => format!("{} {MARK}", words::range(&region.region)),
-                false => words::range(&region.region),
+            label: if callouts::is_large_region(region, report) {
+                format!("{} {MARK}", words::range(&region.region))
+            } else {
+                words::range(&region.region)
             },
             size,
             beside: [

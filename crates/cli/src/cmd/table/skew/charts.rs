@@ -68,9 +68,10 @@ fn sample(class: &str) -> Bar {
 pub(super) fn region_bar(region: &RegionSkew, report: &SkewReport) -> Bar {
     let sizes = report.regions.iter().map(RegionSkew::total_bytes);
     let most = sizes.max().unwrap_or(0);
-    let class = match callouts::is_large_region(region, report) {
-        true => "wrong",
-        false => "bar",
+    let class = if callouts::is_large_region(region, report) {
+        "wrong"
+    } else {
+        "bar"
     };
     let length = length(region.total_bytes(), most);
     let mut bar = Bar::default().part(
@@ -97,10 +98,7 @@ pub(super) fn region_bar(region: &RegionSkew, report: &SkewReport) -> Bar {
 pub(super) fn partition_bar(size: &PartitionSize, report: &SkewReport) -> Bar {
     let sizes = report.largest.iter().map(PartitionSize::total_bytes);
     let most = sizes.max().unwrap_or(0);
-    let class = match is_wrong(size, report) {
-        true => "wrong",
-        false => "bar",
-    };
+    let class = if is_wrong(size, report) { "wrong" } else { "bar" };
     let users = length(size.users.bytes, most);
     let mut bar = Bar::default().part(0.0, users, class, &words::bytes(size.users.bytes));
     if size.reserved.bytes > 0 {
@@ -124,9 +122,10 @@ pub(super) fn size_bar(bucket: &SizeBucket, most: u64) -> Bar {
 pub(super) fn growth_bar(difference: i64, most: u64) -> Bar {
     let middle = WHOLE / 2.0;
     let length = length(difference.unsigned_abs(), most) / 2.0;
-    let bar = match difference < 0 {
-        true => Bar::default().part(middle - length, length, "shrunk", ""),
-        false => Bar::default().part(middle, length, "bar", ""),
+    let bar = if difference < 0 {
+        Bar::default().part(middle - length, length, "shrunk", "")
+    } else {
+        Bar::default().part(middle, length, "bar", "")
     };
     bar.mark(middle, "axis")
 }

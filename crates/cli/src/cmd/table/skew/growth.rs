@@ -205,9 +205,10 @@ fn region_key(region: &RegionSkew) -> String {
 /// a suffix that no formatted key contains.
 fn partition_key(size: &PartitionSize) -> String {
     let key = BytesBinary(size.partition.first_key()).to_string();
-    match size.partition.is_lone_row() {
-        true => format!("{key}\n"),
-        false => key,
+    if size.partition.is_lone_row() {
+        format!("{key}\n")
+    } else {
+        key
     }
 }
 

@@ -85,9 +85,10 @@ fn figures(view: &ShownReport<'_>) -> String {
         ),
     ];
     let figures = figures.map(|(what, figure, more, wrong)| {
-        let figure = match wrong {
-            true => marked(&figure),
-            false => Escaped(figure).to_string(),
+        let figure = if wrong {
+            marked(&figure)
+        } else {
+            Escaped(figure).to_string()
         };
         let more = more.map_or_else(String::new, |more| format!("<small>{more}</small>"));
         format!("<div><dt>{what}</dt><dd>{figure}{more}</dd></div>\n")
@@ -102,9 +103,10 @@ fn callouts(report: &SkewReport) -> String {
         return "<p class=\"fine\">Nothing stands out.</p>\n".to_owned();
     }
     let items = callouts.iter().map(|callout| {
-        let (class, mark) = match callout.wrong {
-            true => ("wrong", MARK),
-            false => ("note", ""),
+        let (class, mark) = if callout.wrong {
+            ("wrong", MARK)
+        } else {
+            ("note", "")
         };
         format!(
             "<li class=\"{class}\">{mark} {}<code>{}</code></li>\n",
@@ -186,9 +188,10 @@ fn partitions(view: &ShownReport<'_>) -> String {
     let rows = report.largest.iter().map(|size| {
         let region = report.regions.get(size.region);
         let region = region.map_or_else(String::new, |region| words::range(&region.region));
-        let below = match report.is_sampled() {
-            true => format!("±{}", words::bytes(size.margin_bytes)),
-            false => String::new(),
+        let below = if report.is_sampled() {
+            format!("±{}", words::bytes(size.margin_bytes))
+        } else {
+            String::new()
         };
         let large = callouts::is_large_partition(size, report).then_some("too large");
         Row {
@@ -269,16 +272,18 @@ fn growth(view: &ShownReport<'_>) -> String {
         ],
         ..Row::default()
     });
-    let table = match grown.is_empty() {
-        true => "<p class=\"quiet\">None of the largest partitions has.</p>\n".to_owned(),
-        false => format!(
+    let table = if grown.is_empty() {
+        "<p class=\"quiet\">None of the largest partitions has.</p>\n".to_owned()
+    } else {
+        format!(
             "<p class=\"quiet\">Those of the largest partitions that have changed most, shrinkage to the left.</p>\n{}",
             Table::new("partition", rows)
-        ),
+        )
     };
-    let estimated = match growth.estimated {
-        true => " Not all rows were read both times, so this is an estimate.",
-        false => "",
+    let estimated = if growth.estimated {
+        " Not all rows were read both times, so this is an estimate."
+    } else {
+        ""
     };
     format!(
         "<section>\n<h2>Growth</h2>\n<p class=\"quiet\">What has changed {}: {}, from {} to {}.{estimated}</p>\n\
@@ -291,13 +296,14 @@ fn growth(view: &ShownReport<'_>) -> String {
 }
 
 fn footer(report: &SkewReport) -> String {
-    let sampled = match report.is_sampled() {
-        true => format!(
+    let sampled = if report.is_sampled() {
+        format!(
             " Each row was read with a chance of {}; all figures of rows and bytes are estimates, ± is right 19 times of 20 where \
              some 30 rows of a partition were read, and partitions of which no row was read are missing.",
             words::percent(report.fraction)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     format!(
         "<footer>\n<p>Sizes are those of cells before compression, all versions: what a region's files take is shown as well. \

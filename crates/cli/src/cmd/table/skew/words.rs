@@ -89,9 +89,10 @@ pub(super) fn key(key: &[u8]) -> String {
 /// Formats a partition by its prefix.
 pub(super) fn partition(partition: &Partition) -> String {
     let prefix = key(partition.prefix());
-    match partition.is_lone_row() {
-        true => format!("{prefix} (a row of its own)"),
-        false => prefix,
+    if partition.is_lone_row() {
+        format!("{prefix} (a row of its own)")
+    } else {
+        prefix
     }
 }
 
@@ -102,9 +103,12 @@ pub(super) fn range(region: &RegionInfo) -> String {
 
 /// Formats the range between two boundaries of regions.
 pub(super) fn between(start: &[u8], end: &[u8]) -> String {
-    let edge = |edge: &[u8], none: &str| match edge.is_empty() {
-        true => none.to_owned(),
-        false => key(edge),
+    let edge = |edge: &[u8], none: &str| {
+        if edge.is_empty() {
+            none.to_owned()
+        } else {
+            key(edge)
+        }
     };
     format!("[{}, {})", edge(start, "-∞"), edge(end, "∞"))
 }
@@ -149,13 +153,14 @@ fn is_much_better(best: &SplitPoint, point: &SplitPoint) -> bool {
 
 /// Describes how much was read.
 pub(super) fn reading(report: &SkewReport) -> String {
-    match report.is_sampled() {
-        true => format!(
+    if report.is_sampled() {
+        format!(
             "estimated from a sample of {} of the rows; the size is right within {}, 19 times of 20",
             percent(report.fraction),
             bytes(report.margin_bytes)
-        ),
-        false => "all rows were read".to_owned(),
+        )
+    } else {
+        "all rows were read".to_owned()
     }
 }
 

@@ -37,12 +37,11 @@ pub(super) enum Failure {
 /// The way around a quorum that does not let this client read.
 const BY_RPC: &str = "connect by hbase+rpc://host:port of a master";
 
-const AUTHENTICATE: &str = match HAS_KERBEROS {
-    true => {
-        "set hbase.security.authentication to kerberos (Config::with_kerberos), or connect by hbase+rpc://host:port \
+const AUTHENTICATE: &str = if HAS_KERBEROS {
+    "set hbase.security.authentication to kerberos (Config::with_kerberos), or connect by hbase+rpc://host:port \
          of a master"
-    }
-    false => "build it with the feature kerberos, or connect by hbase+rpc://host:port of a master",
+} else {
+    "build it with the feature kerberos, or connect by hbase+rpc://host:port of a master"
 };
 
 impl Failure {
@@ -123,9 +122,10 @@ impl NoAnswers {
         let mut reasons = self.0.clone();
         let reached = reasons.iter_mut().filter(|reason| reason.is_reached);
         for (reason, found) in reached.zip(findings) {
-            reason.text = match reason.text.is_empty() {
-                true => format!("{} {found}", reason.host),
-                false => format!("{} ({found})", reason.text),
+            reason.text = if reason.text.is_empty() {
+                format!("{} {found}", reason.host)
+            } else {
+                format!("{} ({found})", reason.text)
             };
         }
         Self(reasons)
@@ -159,8 +159,13 @@ pub(super) fn no_answer(failures: &[NoAnswer]) -> Error {
         .with_source(NoAnswers(failures.iter().map(reason).collect()))
         .at_stage("reading ZooKeeper");
     let is_unknown = |failure: &NoAnswer| matches!(&failure.why, Failure::Dial(error) if error.kind() == io::ErrorKind::NotFound);
-    match failures.iter().any(is_unknown) && failures.iter().all(|failure| matches!(failure.why, Failure::Dial(_))) {
-        true => error.with_hint("check the address, or name addresses that lead to the hosts from here (Config::with_address_map)"),
-        false => error,
+    if failures.iter().any(is_unknown)
+        && failures
+            .iter()
+            .all(|failure| matches!(failure.why, Failure::Dial(_)))
+    {
+        error.with_hint("check the address, or name addresses that lead to the hosts from here (Config::with_address_map)")
+    } else {
+        error
     }
 }

@@ -184,10 +184,13 @@ impl ZooKeeperRegistry {
                 Answer::Data(data, others)
             }
             // The parent distinguishes a wrong path from a cluster that is still starting.
-            None => match session.exists(&self.znode).await? {
-                true => Answer::NoNode,
-                false => Answer::NoParent,
-            },
+            None => {
+                if session.exists(&self.znode).await? {
+                    Answer::NoNode
+                } else {
+                    Answer::NoParent
+                }
+            }
         };
         // A session that could not be closed ends with its timeout.
         let _ = session.close().await;

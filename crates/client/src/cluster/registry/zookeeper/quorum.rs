@@ -38,9 +38,10 @@ async fn look_at(host: &HostPort, access: &Access) -> String {
     });
     let seen = match asked.await {
         Ok(Ok(answer)) if answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is not") => {
-            return match has_tls {
-                true => format!("is a ZooKeeper without TLS on this port: {NO_TLS}"),
-                false => "is a ZooKeeper, but opens no session".to_owned(),
+            return if has_tls {
+                format!("is a ZooKeeper without TLS on this port: {NO_TLS}")
+            } else {
+                "is a ZooKeeper, but opens no session".to_owned()
             };
         }
         Ok(Ok(answer)) if answer.starts_with(b"This ZooKeeper") => {
