@@ -18,7 +18,7 @@ mod setup;
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
-use hbase_txn::{OpenOptions, PartitionedTable, Put};
+use hbase_txn::{OpenOptions, PartitionedTable, client::Put};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::setup::{Bench, Failure, Times, is_short, median};

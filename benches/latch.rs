@@ -22,8 +22,9 @@ use std::{process::ExitCode, time::Duration};
 use futures::{StreamExt, TryStreamExt, stream};
 use hbase_test_support::spy::Spy;
 use hbase_txn::{
-    Connection, Level, TableName,
+    Level,
     admin::Admin,
+    client::{Connection, TableName},
     latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 use tokio::{

@@ -19,8 +19,9 @@ mod setup;
 use std::{process::ExitCode, time::Duration};
 
 use hbase_txn::{
-    Condition, Connection, Level, Put, Table, TableName,
+    Level,
     admin::Admin,
+    client::{Condition, Connection, Put, Table, TableName},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::time::Instant;

@@ -20,7 +20,10 @@ mod setup;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use hbase_txn::{Delete, OpenOptions, PartitionedTable, Put, Transaction, TransactionId};
+use hbase_txn::{
+    OpenOptions, PartitionedTable, Transaction, TransactionId,
+    client::{Delete, Put},
+};
 use tokio::time::Instant;
 
 use self::setup::{Bench, Failure, Millis, Times, is_short, median};

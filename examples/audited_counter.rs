@@ -16,7 +16,10 @@
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example audited_counter`
 
-use hbase_txn::{Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result};
+use hbase_txn::{
+    Outcome, PartitionRule, PartitionedTable, Result,
+    client::{Condition, Connection, Increment, Put},
+};
 
 mod support;
 

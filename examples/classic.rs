@@ -7,8 +7,9 @@
 //! kerberos,tls`. It creates the table `classic` if it does not exist.
 
 use hbase_txn::{
-    BytesBinary, Config, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule,
-    PartitionedTable, Put, Result, Scan, Table, TableDescriptor, TableDescriptorExt, admin::Admin,
+    ErrorKind, Outcome, PartitionRule, PartitionedTable, Result, TableDescriptorExt,
+    admin::Admin,
+    client::{BytesBinary, Config, Connection, Delete, FamilyDescriptor, Put, Scan, Table, TableDescriptor},
 };
 
 #[tokio::main]

@@ -29,7 +29,8 @@
 use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
 use hbase_txn::{
-    Condition, Connection, Outcome, PartitionRule, PartitionedTable, Put, Result, UpdateOptions,
+    Outcome, PartitionRule, PartitionedTable, Result, UpdateOptions,
+    client::{Condition, Connection, Put},
     lock::{LockGuard, PartitionLocks},
 };
 

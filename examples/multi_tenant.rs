@@ -25,8 +25,8 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    Comparison, Condition, Connection, Delete, ErrorKind, Get, Increment, Outcome, PartitionRule,
-    PartitionedTable, Put, Result,
+    ErrorKind, Outcome, PartitionRule, PartitionedTable, Result,
+    client::{Comparison, Condition, Connection, Delete, Get, Increment, Put},
 };
 
 mod support;

@@ -32,8 +32,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Comparison, Condition, Connection, Delete, Increment, Outcome, PartitionRule, PartitionedTable, Put,
-    Result, Row, Scan,
+    Outcome, PartitionRule, PartitionedTable, Result,
+    client::{Comparison, Condition, Connection, Delete, Increment, Put, Row, Scan},
 };
 
 mod support;

@@ -26,7 +26,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Get, Outcome, PartitionRule, PartitionedTable, Put, Result,
+    Outcome, PartitionRule, PartitionedTable, Result,
+    client::{Connection, Get, Put},
     lock::{LockGuard, PartitionLocks},
 };
 

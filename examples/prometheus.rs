@@ -8,7 +8,7 @@
 
 use std::{error::Error, time::Duration};
 
-use hbase_txn::{Increment, PartitionRule};
+use hbase_txn::{PartitionRule, client::Increment};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -27,7 +27,8 @@
 use std::time::{Duration, SystemTime};
 
 use hbase_txn::{
-    Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, Snapshot,
+    Outcome, PartitionRule, PartitionedTable, Result, Snapshot,
+    client::{Condition, Connection, Increment, Put},
 };
 
 mod support;

@@ -22,8 +22,8 @@
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example transfer`
 
 use hbase_txn::{
-    Condition, Connection, Outcome, PartitionRule, PartitionedTable, Put, Result, TransactionId,
-    UpdateOptions, UpdateView,
+    Outcome, PartitionRule, PartitionedTable, Result, TransactionId, UpdateOptions, UpdateView,
+    client::{Condition, Connection, Put},
 };
 
 mod support;
@@ -104,7 +104,7 @@ pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64)
 /// Returns all balances of a tenant at one moment, by row.
 pub async fn balances(bank: &PartitionedTable, tenant: &str) -> Result<Vec<(String, u64)>, AnyError> {
     let snapshot = bank.snapshot(tenant).await?;
-    let balance = |row: &hbase_txn::Row| {
+    let balance = |row: &hbase_txn::client::Row| {
         let cents: Option<i64> = row.get("f", "cents")?;
         let cents = cents.ok_or("an account without a balance")?;
         Ok((support::text(row.key()), cents.try_into()?))

@@ -21,7 +21,8 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Get, Outcome, PartitionRule, PartitionedTable, Put, Rejection, Result,
+    Outcome, PartitionRule, PartitionedTable, Rejection, Result,
+    client::{Condition, Connection, Delete, Get, Put},
 };
 
 mod support;
@@ -97,7 +98,7 @@ pub async fn checked_users(users: &PartitionedTable, tenant: &str) -> Result<Vec
     let snapshot = users.snapshot(tenant).await?;
     let pairs = |kind: &str, qualifier: &str| {
         let prefix = format!("{tenant}/{kind}/");
-        let pair = |row: &hbase_txn::Row| {
+        let pair = |row: &hbase_txn::client::Row| {
             let name = support::text(row.key()).strip_prefix(&prefix)?.into();
             Some((name, support::text(row.value("f", qualifier)?)))
         };

@@ -31,8 +31,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Increment, IntoValue, Outcome, PartitionRule, PartitionedTable, Put,
-    Result, Scan, TransactionId,
+    Outcome, PartitionRule, PartitionedTable, Result, TransactionId,
+    client::{Condition, Connection, Delete, Increment, IntoValue, Put, Scan},
 };
 
 mod support;

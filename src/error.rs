@@ -7,12 +7,12 @@ use hbase_client::{Effect, Failure, FailureKind, WrapsClient};
 pub use hbase_client::{Error as ClientError, ErrorKind as ClientErrorKind};
 
 /// The error of a call of this crate. The client's own calls, such as those of
-/// [`Connection`](crate::Connection) and [`Table`](crate::Table), return a [`ClientError`], which `?`
-/// converts into this one.
+/// [`Connection`](crate::client::Connection) and [`Table`](crate::client::Table), return a
+/// [`ClientError`], which `?` converts into this one.
 pub type Error = Failure<ErrorKind>;
 
 /// The result of every fallible call of this crate. HBase's own `Result` (a row) is called
-/// [`Row`](crate::Row) here.
+/// [`Row`](crate::client::Row) here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Makes the outcome of a failed operation unknown: it has written something before the failed call,

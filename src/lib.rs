@@ -12,27 +12,33 @@
 //! | apply a change once, however often it is sent | [`Transaction::id`] |
 //! | change many rows, each partition separately | [`PartitionedTable::batch`] |
 //! | read a partition at one point in time | [`PartitionedTable::snapshot`] |
-//! | read and write single rows, scan | [`Table`], [`ResultScanner`] |
+//! | read and write single rows, scan | [`Table`](client::Table), [`ResultScanner`](client::ResultScanner) |
 //! | create and change tables | [`admin::Admin`] |
 //! | exclude other processes | [`lock`] |
 //! | wait until a count is zero, or for other parties | [`latch`] |
 //! | limit concurrency, read or write, elect a leader | [`coordination`] |
 //! | exclude other tasks of this process | [`hbase_keyed_lock`] |
-//! | replace how the client connects to servers | [`Connector`] |
-//! | replace clocks and random numbers, in tests | [`Environment`] |
+//! | replace how the client connects to servers | [`Connector`](client::Connector) |
+//! | replace clocks and random numbers, in tests | [`Environment`](client::Environment) |
 //! | test without an HBase, with faults and virtual time | the crate `hbase-fake` |
+//!
+//! The module [`client`] has the types of the client, such as tables, rows and mutations.
 //!
 //! # Guarantees
 //!
 //! - **Never a silent wrong answer.** A transaction that can't be atomic is not sent. A lost answer
 //!   is [`Outcome::Unknown`], and no request that could be applied twice is sent twice.
-//! - **Never a hang.** Every future ends within its deadline, one minute by default ([`Config`]),
-//!   and may be dropped at any await point. The [`Error`] names the stage that was reached.
+//! - **Never a hang.** Every future ends within its deadline, one minute by default
+//!   ([`Config`](client::Config)), and may be dropped at any await point. The [`Error`] names the stage that
+//!   was reached.
 //!
 //! # Example
 //!
 //! ```
-//! use hbase_txn::{Condition, Connection, Delete, Increment, PartitionedTable, Put};
+//! use hbase_txn::{
+//!     PartitionedTable,
+//!     client::{Condition, Connection, Delete, Increment, Put},
+//! };
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,9 +65,9 @@
 //!
 //! # Errors
 //!
-//! Transactions, locks and latches return [`Error`]; [`Connection`], [`Table`] and [`Admin`](admin::Admin)
-//! return [`ClientError`]. In a function that returns [`Result`], `?` converts the second into the first. An
-//! error type of your own needs both conversions:
+//! Transactions, locks and latches return [`Error`]; [`Connection`](client::Connection),
+//! [`Table`](client::Table) and [`Admin`](admin::Admin) return [`ClientError`]. In a function that returns
+//! [`Result`], `?` converts the second into the first. An error type of your own needs both conversions:
 //!
 //! ```
 //! use hbase_txn::{ClientError, Error};
@@ -86,10 +92,11 @@
 //!
 //! # Names and values
 //!
-//! Row keys, families and qualifiers are any text or bytes ([`IntoBytes`]), table names are text
-//! ([`IntoTableName`]). Values are text, bytes, numbers, `bool`s or UUIDs, in the encoding of
-//! HBase's `Bytes` class ([`IntoValue`]): `Put::new("xxxabc").cell("f", "total", 1250i64)` writes
-//! one, and [`row.get::<i64>("f", "total")?`](Row::get) reads it.
+//! Row keys, families and qualifiers are any text or bytes ([`IntoBytes`](client::IntoBytes)), table names
+//! are text ([`IntoTableName`](client::IntoTableName)). Values are text, bytes, numbers, `bool`s or UUIDs, in
+//! the encoding of HBase's `Bytes` class ([`IntoValue`](client::IntoValue)):
+//! `Put::new("xxxabc").cell("f", "total", 1250i64)` writes one, and
+//! [`row.get::<i64>("f", "total")?`](client::Row::get) reads it.
 //!
 //! # Features
 //!
@@ -133,28 +140,33 @@ pub mod admin {
     };
 }
 
+/// The client of HBase: connections, tables, scans, rows and their cells, mutations, conditions, filters,
+/// and the configuration. From the crate `hbase-client`.
+pub mod client {
+    pub use hbase_client::{
+        Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, Comparator, Comparison,
+        Compression, Condition, Config, Connection, ConnectionBuilder, ConnectionUri, Connector, Consistency,
+        Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment,
+        FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
+        IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MappedAddress, MetaReplicaMode,
+        Mutation, ParallelScanner, Permission, Printable, Put, QueryMetrics, ReadComparator, ReadFilter,
+        ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInfo, RegionScanMetrics,
+        RemoteException, ResultScanner, Row, RowOperation, Scan, ScanMetrics, ServerName, ServiceKind,
+        SingleColumnValueFilter, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion,
+        TableState, TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
+    };
+    #[cfg(feature = "kerberos")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+    pub use hbase_client::{
+        AuthenticatedUser, DelegationToken, KdcClock, Kerberos, Protection, TicketSource, TokenFile,
+        TokenFileFormat,
+    };
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub use hbase_client::{TlsOptions, TlsVersion};
+}
+
 pub use error::{ClientError, ClientErrorKind, Error, ErrorKind, Result};
-pub use hbase_client::{
-    Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, Comparator, Comparison,
-    Compression, Condition, Config, Connection, ConnectionBuilder, ConnectionUri, Connector, Consistency,
-    Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite,
-    Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent,
-    IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, MappedAddress, MetaReplicaMode, Mutation,
-    ParallelScanner, Permission, Printable, Put, QueryMetrics, ReadComparator, ReadFilter, ReadType, Regex,
-    RegexEngine, RegexFlag, RegionAnswer, RegionInfo, RegionScanMetrics, RemoteException, ResultScanner, Row,
-    RowOperation, Scan, ScanMetrics, ServerName, ServiceKind, SingleColumnValueFilter, SystemEnvironment,
-    Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, TimeRange, Writer,
-    WriterOptions, parse_bytes_binary,
-};
-#[cfg(feature = "kerberos")]
-#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
-pub use hbase_client::{
-    AuthenticatedUser, DelegationToken, KdcClock, Kerberos, Protection, TicketSource, TokenFile,
-    TokenFileFormat,
-};
-#[cfg(feature = "tls")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-pub use hbase_client::{TlsOptions, TlsVersion};
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use partition::{Partition, PartitionRule};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

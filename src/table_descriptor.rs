@@ -32,7 +32,11 @@ const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 /// A table for transactions, as `hbase-txn table create orders --family f --prefix-length 3` creates it:
 ///
 /// ```
-/// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, admin::Admin};
+/// use hbase_txn::{
+///     PartitionRule, TableDescriptorExt,
+///     admin::Admin,
+///     client::{FamilyDescriptor, TableDescriptor},
+/// };
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # let connection = hbase.connect().await?;
@@ -43,7 +47,7 @@ const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 ///     .with_record_family();
 /// Admin::new(&connection).create_table(&orders, &[]).await?;
 /// # let orders = hbase_txn::PartitionedTable::open(&connection, "orders").await?;
-/// # let put = hbase_txn::Put::new("xxxabc").cell("f", "q", "1");
+/// # let put = hbase_txn::client::Put::new("xxxabc").cell("f", "q", "1");
 /// # assert!(orders.transaction("xxx").put(put).id("request-4711").commit().await.is_committed());
 /// # Ok(()) });
 /// ```

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{Connection, RegionInfo, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, RegionInfo},
+};
 
 use super::{
     frames::{self, Frame, Reader},

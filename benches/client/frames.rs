@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes};
 use hbase_client::low_level::{MutationMessage, pb};
-use hbase_txn::{Durability, Put};
+use hbase_txn::client::{Durability, Put};
 use prost::Message;
 
 use super::{

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use futures::future::try_join_all;
 use hbase_txn::{
-    Config, Connection, Get, OpenOptions, PartitionedTable, Put, Row, Scan, Table, TransactionId,
-    WriterOptions,
+    OpenOptions, PartitionedTable, TransactionId,
+    client::{Config, Connection, Get, Put, Row, Scan, Table, WriterOptions},
 };
 
 use super::{

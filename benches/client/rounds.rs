@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, fs, thread};
 use bytes::Bytes;
 use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor, TableDescriptorExt,
-    TableName, admin::Admin,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, TableDescriptor, TableName},
 };
 use tokio::{runtime::Runtime, time};
 

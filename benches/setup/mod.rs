@@ -6,8 +6,9 @@ use std::{error, fmt, time::Duration};
 
 use hbase_local::{ClusterStatus, LocalCluster};
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, TableName,
+    PartitionRule, TableDescriptorExt,
     admin::Admin,
+    client::{Config, Connection, FamilyDescriptor, TableDescriptor, TableName},
 };
 
 /// The name of a local cluster.

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "every example has this module, and uses a part of it")]
 
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor,
-    TableDescriptorExt, admin::Admin,
+    PartitionRule, PartitionedTable, Result, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, TableDescriptor},
 };
 
 /// Connects to the cluster that `HBASE_TXN_CONNECT` names.

@@ -28,7 +28,7 @@ const SEPARATOR: char = '#';
 ///
 /// ```
 /// use std::time::Duration;
-/// use hbase_txn::{Outcome, Put, latch::PartitionLatches};
+/// use hbase_txn::{Outcome, client::Put, latch::PartitionLatches};
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);

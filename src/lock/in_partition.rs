@@ -42,7 +42,7 @@ const SEPARATOR: char = '#';
 ///
 /// ```
 /// use std::time::Duration;
-/// use hbase_txn::{Outcome, Put, lock::PartitionLocks};
+/// use hbase_txn::{Outcome, client::Put, lock::PartitionLocks};
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);

@@ -34,7 +34,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use hbase_txn::{Outcome, Put};
+/// use hbase_txn::{Outcome, client::Put};
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);

@@ -46,7 +46,7 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerO
 /// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
 /// # let locks = hbase_txn::lock::PartitionLocks::open(&orders).await?;
 /// # let guard = locks.lock("xxx", "writer")?.acquire().await?;
-/// # let transaction = orders.transaction("xxx").put(hbase_txn::Put::new("xxx").cell("f", "q", "v"));
+/// # let transaction = orders.transaction("xxx").put(hbase_txn::client::Put::new("xxx").cell("f", "q", "v"));
 /// let fenced = transaction.fenced_by(&guard);
 /// # assert!(fenced.commit().await.is_committed());
 /// # Ok(()) });

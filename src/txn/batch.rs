@@ -24,7 +24,7 @@ use crate::error::Result;
 /// # Example
 ///
 /// ```
-/// use hbase_txn::{Delete, Put};
+/// use hbase_txn::client::{Delete, Put};
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f"], 3);

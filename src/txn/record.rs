@@ -96,7 +96,7 @@ impl TransactionId {
     }
 
     /// Generates a unique id, as [`unique`](Self::unique) does, from the wall clock and the random
-    /// numbers of a [connection's environment](crate::Connection::environment).
+    /// numbers of a [connection's environment](crate::client::Connection::environment).
     #[must_use]
     pub fn unique_in(environment: &dyn Environment) -> Self {
         let now = millis(environment.wall_clock());

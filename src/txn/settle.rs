@@ -111,7 +111,7 @@ impl Unsettled {
     /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if the transaction has no record;
     /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) if it is older than the table's replay
     ///   window;
-    /// - the errors of [`Table::get`](crate::Table::get), after which settling can be tried again.
+    /// - the errors of [`Table::get`](crate::client::Table::get), after which settling can be tried again.
     pub async fn settle(&self) -> Result<Settled> {
         let Some(claim) = &self.claim else {
             return Err(Error::new(

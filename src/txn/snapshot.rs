@@ -25,7 +25,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// # use hbase_txn::Put;
+/// # use hbase_txn::client::Put;
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f"], 3);
 /// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
@@ -33,7 +33,7 @@ use crate::{
 /// let customer = orders.snapshot("xxx").await?;
 /// assert_eq!(customer.get::<i64>("xxxsum", "f", "total")?, Some(1250));
 /// for row in customer.rows_with_prefix("xxxorder/") {
-///     println!("{} has {} cells", hbase_txn::BytesBinary(row.key()), row.cells().len());
+///     println!("{} has {} cells", hbase_txn::client::BytesBinary(row.key()), row.cells().len());
 /// }
 /// # Ok(()) });
 /// ```
@@ -51,7 +51,7 @@ pub struct Snapshot {
 /// ```
 /// use hbase_txn::SnapshotOptions;
 ///
-/// # use hbase_txn::Put;
+/// # use hbase_txn::client::Put;
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f"], 3);
 /// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;

@@ -30,7 +30,10 @@ use crate::{error::Result, partition::Partition};
 /// # Example
 ///
 /// ```
-/// use hbase_txn::{Condition, Increment, Outcome, Put};
+/// use hbase_txn::{
+///     Outcome,
+///     client::{Condition, Increment, Put},
+/// };
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);

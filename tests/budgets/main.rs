@@ -22,8 +22,10 @@ use std::{
 use futures::future::{BoxFuture, join_all};
 use hbase_fake::FakeHBase;
 use hbase_txn::{
-    Config, Connection, Connector, DialTarget, Get, Io, PartitionedTable, Put, Scan, Table, TcpConnector,
-    WriterOptions,
+    PartitionedTable,
+    client::{
+        Config, Connection, Connector, DialTarget, Get, Io, Put, Scan, Table, TcpConnector, WriterOptions,
+    },
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},

@@ -5,8 +5,9 @@ use std::time::Duration;
 use futures::future::join;
 use hbase_provision::{Finding, Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, TableName,
+    ClientErrorKind,
     admin::{Admin, ServerLoad},
+    client::{Connection, TableName},
 };
 use tokio::time::Instant;
 

@@ -3,7 +3,9 @@
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use hbase_txn::{
-    Connection, FamilyDescriptor, Get, PartitionedTable, Put, Scan, TableDescriptor, admin::Admin,
+    PartitionedTable,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Get, Put, Scan, TableDescriptor},
 };
 use tokio::time::sleep;
 

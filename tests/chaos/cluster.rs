@@ -9,9 +9,9 @@ use std::{
 
 use hbase_local::{ClusterState, LocalCluster};
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor,
-    TableName,
+    PartitionRule, PartitionedTable, Result,
     admin::{Admin, ClusterInfo},
+    client::{Config, Connection, FamilyDescriptor, TableDescriptor, TableName},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{

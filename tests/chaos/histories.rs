@@ -10,8 +10,9 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, ServiceKind, TableDescriptor,
-    TableDescriptorExt, TableName, admin::Admin,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, ServiceKind, TableDescriptor, TableName},
 };
 use tokio::task::JoinSet;
 

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Outcome, Row, Scan, Table};
+use hbase_txn::{
+    Outcome,
+    client::{Row, Scan, Table},
+};
 
 use crate::cluster::{FAMILY, QUALIFIER};
 

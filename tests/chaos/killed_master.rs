@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::future::join_all;
 use hbase_client::Error;
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, Get, TableDescriptor, TableName, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Get, TableDescriptor, TableName},
 };
 use tokio::time::sleep;
 

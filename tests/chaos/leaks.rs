@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, fs, time::Duration};
 
-use hbase_txn::{Connection, Get, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, Get},
+};
 use tokio::runtime::Handle;
 
 use crate::{

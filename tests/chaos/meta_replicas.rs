@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Connection, Get, MetaReplicaMode, Put, TableRegion, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, Get, MetaReplicaMode, Put, TableRegion},
+};
 use tokio::time::Instant;
 
 use crate::{

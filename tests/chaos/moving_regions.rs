@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Put, Scan, Table};
+use hbase_txn::client::{Put, Scan, Table};
 
 use crate::{
     cluster::{FAMILY, PATIENCE, TestCluster, create_table, drop_table},

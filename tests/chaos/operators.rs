@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, process::Stdio, time::Duration};
 use fastrand::Rng;
 use futures::future::{join, join_all};
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, Scan, TableDescriptor,
-    TableDescriptorExt, TableName, TableState, admin::Admin,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, Scan, TableDescriptor, TableName, TableState},
 };
 use tempfile::TempDir;
 use tokio::{process::Command, time::sleep};

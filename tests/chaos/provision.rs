@@ -6,7 +6,9 @@ use std::{path::Path, process::Stdio, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Plan, TableFile, audit_table};
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName, admin::Admin,
+    PartitionedTable,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, TableDescriptor, TableName},
 };
 use tempfile::TempDir;
 use tokio::{

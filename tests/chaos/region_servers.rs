@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Get, Put, ServerName, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Get, Put, ServerName, TableName},
+};
 
 use crate::{
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table_as, until},

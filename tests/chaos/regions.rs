@@ -4,7 +4,10 @@ use std::{slice::from_ref, time::Duration};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Connection, RegionInfo, ServerName, TableName, TableRegion, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, RegionInfo, ServerName, TableName, TableRegion},
+};
 use tokio::time::Instant;
 
 use crate::cluster::{PATIENCE, until};

@@ -4,8 +4,9 @@ use std::{process::Stdio, time::Duration};
 
 use hbase_provision::{Repair, Severity, audit_table};
 use hbase_txn::{
-    Connection, PartitionedTable, RegionInfo, ServerName, TableDescriptor, TableName,
+    PartitionedTable,
     admin::{Admin, ServerLoad},
+    client::{Connection, RegionInfo, ServerName, TableDescriptor, TableName},
 };
 use tokio::{
     process::{Child, Command},

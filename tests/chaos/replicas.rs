@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Consistency, Get, Put, Row, Scan, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Consistency, Get, Put, Row, Scan},
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -40,7 +44,10 @@ async fn replicas_answer_while_the_server_of_the_primary_hangs() {
     let hasty = cluster
         .config()
         .with_primary_call_timeouts(Duration::ZERO, Duration::ZERO);
-    let hasty = hbase_txn::Connection::builder(hasty).connect().await.unwrap();
+    let hasty = hbase_txn::client::Connection::builder(hasty)
+        .connect()
+        .await
+        .unwrap();
     for row in ROWS {
         until("an answer of a replica", PATIENCE, async || {
             let found = hasty.table(&name).unwrap().get(timeline(row)).await.ok()??;

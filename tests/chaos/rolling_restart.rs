@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::Get;
+use hbase_txn::client::Get;
 
 use crate::{
     cluster::{PATIENCE, TestCluster, create_table, drop_table},

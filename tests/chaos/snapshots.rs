@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{PartitionedTable, Put, SnapshotOptions};
+use hbase_txn::{PartitionedTable, SnapshotOptions, client::Put};
 
 use crate::{
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table, drop_table, until},

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ClientErrorKind, PartitionedTable, Put, ResultScanner, Row, Scan};
+use hbase_txn::{
+    ClientErrorKind, PartitionedTable,
+    client::{Put, ResultScanner, Row, Scan},
+};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},

@@ -7,7 +7,10 @@ use std::{
     process::{Command, Output},
 };
 
-use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt};
+use hbase_txn::{
+    PartitionRule, TableDescriptorExt,
+    client::{FamilyDescriptor, TableDescriptor},
+};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hbase_txn::{FamilyDescriptor, Put};
+use hbase_txn::client::{FamilyDescriptor, Put};
 
 use crate::harness::{TestTable, run, run_with_input, uri, with_admin};
 
@@ -55,7 +55,7 @@ fn fill(table: &TestTable, qualifiers: &[Vec<u8>]) {
     }
     puts.push(Put::new((0..=255).collect::<Vec<u8>>()).cell_at("f", "a", 5, (0..=255).collect::<Vec<u8>>()));
     with_admin(async |_| {
-        let connection = hbase_txn::Connection::connect(uri()).await.unwrap();
+        let connection = hbase_txn::client::Connection::connect(uri()).await.unwrap();
         let results = connection.table(table.name()).unwrap().mutate_many(puts).await;
         results.into_iter().for_each(|result| result.unwrap());
     });

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs, path::Path, process::Child};
 
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::client::FamilyDescriptor;
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

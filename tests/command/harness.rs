@@ -17,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{Connection, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, TableDescriptor, TableName},
+};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 

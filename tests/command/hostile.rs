@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, FamilyDescriptor, Level,
+    Level,
     admin::NamespaceDescriptor,
+    client::{Connection, FamilyDescriptor},
     lock::{LockManagerOptions, LockTableOptions},
 };
 use serde_json::Value;

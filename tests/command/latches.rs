@@ -1,6 +1,6 @@
 //! `table check` of latch tables: each setting that makes latches unsafe.
 
-use hbase_txn::{TableDescriptor, latch::LatchTableOptions};
+use hbase_txn::{client::TableDescriptor, latch::LatchTableOptions};
 use rstest::rstest;
 
 use crate::{

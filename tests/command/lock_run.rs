@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::client::FamilyDescriptor;
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;

@@ -1,6 +1,9 @@
 //! `table check` of lock tables: each setting that makes locks unsafe.
 
-use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
+use hbase_txn::{
+    client::{FamilyDescriptor, TableDescriptor},
+    lock::LockTableOptions,
+};
 use rstest::rstest;
 
 use crate::{
@@ -85,7 +88,7 @@ fn boundary_between_the_rows_of_a_lock_is_named_and_refused() {
     let which = ["--client", "svc", "--level", "xdc"];
     run(&[&["lock", "acquire", &scratch.0, "a"], &which[..]].concat()).done();
     let rows = run(&["scan", &scratch.0, "--output", "json"]).objects();
-    let row = hbase_txn::parse_bytes_binary(rows[0]["row"].as_str().unwrap()).unwrap();
+    let row = hbase_txn::client::parse_bytes_binary(rows[0]["row"].as_str().unwrap()).unwrap();
     let cut: &'static [u8] = Box::leak([&row[..], b"b"].concat().into_boxed_slice());
     let table = TestTable(crate::harness::unique_name("check_cut"));
     let descriptor = bare(TableDescriptor::from(table.name()));

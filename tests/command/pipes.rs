@@ -6,7 +6,7 @@ use std::{
     net::Shutdown,
 };
 
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::client::FamilyDescriptor;
 
 use crate::harness::{
     Answer, TestTable, answer, run, run_with_input, start, start_into, stdout_and_reader, unique_name,

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use hbase_txn::{TableDescriptor, TableDescriptorExt};
+use hbase_txn::{TableDescriptorExt, client::TableDescriptor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -109,7 +109,7 @@ fn a_change_says_what_it_reopens_and_what_it_leaves() {
     let table = TestTable::odd(
         "reopens",
         |descriptor| {
-            let family = hbase_txn::FamilyDescriptor::new("f").with_attribute("BLOOMFILTER", "NONE");
+            let family = hbase_txn::client::FamilyDescriptor::new("f").with_attribute("BLOOMFILTER", "NONE");
             descriptor.with_family(family)
         },
         &["ggg"],
@@ -220,7 +220,7 @@ fn one_invalid_file_stops_all() {
         unmade("fine"),
         TestTable::odd(
             "cut",
-            |descriptor| descriptor.with_family(hbase_txn::FamilyDescriptor::new("f")),
+            |descriptor| descriptor.with_family(hbase_txn::client::FamilyDescriptor::new("f")),
             &["abcd"],
         ),
     );
@@ -258,7 +258,7 @@ fn a_disabled_table_is_changed_and_ends_as_not_proven() {
     let folder = Folder::new();
     let table = TestTable::odd(
         "disabled",
-        |descriptor| descriptor.with_family(hbase_txn::FamilyDescriptor::new("f")),
+        |descriptor| descriptor.with_family(hbase_txn::client::FamilyDescriptor::new("f")),
         &[],
     );
     let file = folder.by_three(&table.0, "");
@@ -489,7 +489,7 @@ fn export_notes_what_a_new_table_has_in_another_form() {
         "exported_old",
         |descriptor| {
             descriptor
-                .with_family(hbase_txn::FamilyDescriptor::new("f"))
+                .with_family(hbase_txn::client::FamilyDescriptor::new("f"))
                 .with_multi_row_mutation_endpoint()
                 .with_attribute(
                     "SPLIT_POLICY",
@@ -518,7 +518,7 @@ fn export_notes_what_a_new_table_has_in_another_form() {
 fn settings_that_no_file_states_are_refused() {
     let export = |table: &str| run(&["provision", "export", table]);
     export(&unique_name("absent")).refused(1, &["no such table", "hbase-txn table list"]);
-    let family = || hbase_txn::FamilyDescriptor::new("f");
+    let family = || hbase_txn::client::FamilyDescriptor::new("f");
     let without_rule = TestTable::odd("exported_plain", |table| table.with_family(family()), &[]);
     export(&without_rule.0).refused(1, &["exporting the table", &without_rule.0, "no [partition]"]);
     let rule = hbase_txn::PartitionRule::prefix_length(3).unwrap();
@@ -526,7 +526,7 @@ fn settings_that_no_file_states_are_refused() {
     let cut = TestTable::odd("exported_cut", cut, &["abcd"]);
     export(&cut.0).refused(1, &["split key abcd cuts partition abc in two"]);
     let reserved = |table: TableDescriptor| {
-        let records = hbase_txn::FamilyDescriptor::new("_txn").with_attribute("BLOCKSIZE", "1024");
+        let records = hbase_txn::client::FamilyDescriptor::new("_txn").with_attribute("BLOCKSIZE", "1024");
         let table = table.with_family(family()).with_family(records);
         table.with_partition_rule(&rule)
     };

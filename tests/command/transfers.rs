@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hbase_txn::{FamilyDescriptor, Put};
+use hbase_txn::client::{FamilyDescriptor, Put};
 use rustix::process::Pid;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::{
 /// Writes a row by the library.
 fn put(table: &TestTable, put: Put) {
     with_admin(async |_| {
-        let connection = hbase_txn::Connection::connect(uri()).await.unwrap();
+        let connection = hbase_txn::client::Connection::connect(uri()).await.unwrap();
         connection.table(table.name()).unwrap().put(put).await.unwrap();
     });
 }

@@ -9,7 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use hbase_protocol as pb;
-use hbase_txn::{Connection, FamilyDescriptor, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, TableDescriptor, TableName},
+};
 use prost::Message;
 use tokio::runtime::Handle;
 

@@ -6,7 +6,7 @@
 use std::{fs, path::Path};
 
 use hbase_fake::FakeHBase;
-use hbase_txn::Config;
+use hbase_txn::client::Config;
 
 use crate::{number, support, support::java};
 

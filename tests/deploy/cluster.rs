@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use hbase_txn::{Config, Connection};
+use hbase_txn::client::{Config, Connection};
 use tempfile::TempDir;
 
 use crate::{guides::path, settings};

@@ -5,8 +5,9 @@ use std::{fs, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Severity, TableAlteration, TableFile, audit_table};
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
-    TableDescriptorExt, TableName, admin::Admin,
+    ErrorKind, PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, TableDescriptor, TableName},
 };
 use serde_json::{Map, Value};
 

@@ -4,7 +4,11 @@
 use std::fs;
 
 use hbase_provision::{audit_cluster, audit_table};
-use hbase_txn::{ClientErrorKind, Connection, Permission, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, Permission, TableName},
+};
 
 use tempfile::TempDir;
 
@@ -105,7 +109,7 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     let error = eve
         .table(table.clone())
         .unwrap()
-        .get(hbase_txn::Get::new("a"))
+        .get(hbase_txn::client::Get::new("a"))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::AccessDenied);

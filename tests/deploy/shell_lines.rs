@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use hbase_txn::{FamilyDescriptor, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{FamilyDescriptor, TableDescriptor, TableName},
+};
 
 use crate::guides::{Block, Language, blocks};
 

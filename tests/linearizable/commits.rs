@@ -3,7 +3,7 @@
 use std::{slice, time::Duration};
 
 use hbase_txn::{
-    Mutation, Outcome as Ended, PartitionedTable, Recorded, Settled, Transaction, TransactionId,
+    Outcome as Ended, PartitionedTable, Recorded, Settled, Transaction, TransactionId, client::Mutation,
 };
 use tokio::time::{Instant, sleep, timeout};
 

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use hbase_txn::{Cell, Row};
+use hbase_txn::client::{Cell, Row};
 use serde_json::{Value, json};
 
 use super::program::{COUNTER, FAMILIES};

@@ -1,7 +1,7 @@
 //! Reads and writes of single rows, and snapshots.
 
 use fastrand::Rng;
-use hbase_txn::{Get, Mutation, Put, Scan};
+use hbase_txn::client::{Get, Mutation, Put, Scan};
 use tokio::time::timeout;
 
 use super::{

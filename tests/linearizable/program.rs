@@ -3,7 +3,7 @@
 use std::{env, time::Duration};
 
 use fastrand::Rng;
-use hbase_txn::{Append, Comparison, Condition, Delete, Increment, Mutation, Put};
+use hbase_txn::client::{Append, Comparison, Condition, Delete, Increment, Mutation, Put};
 
 use super::history::{Change, Check, Found, name};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use hbase_txn::{Get, Mutation, Writer, WriterOptions};
+use hbase_txn::client::{Get, Mutation, Writer, WriterOptions};
 
 use super::{
     history::{Found, Operation, Outcome, Read, found_in},

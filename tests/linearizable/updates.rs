@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Mutex};
 
 use fastrand::Rng;
 use futures::FutureExt;
-use hbase_txn::{Error, ErrorKind, Mutation, TransactionId, UpdateOptions, UpdateView, Updated};
+use hbase_txn::{Error, ErrorKind, TransactionId, UpdateOptions, UpdateView, Updated, client::Mutation};
 use tokio::time::{sleep, timeout};
 
 use super::{

@@ -4,7 +4,7 @@
 use std::{fs, sync::mpsc, thread, time::Duration};
 
 use hbase_fake::FakeHBase;
-use hbase_txn::{Config, Connection, ConnectionBuilder, Get, Put};
+use hbase_txn::client::{Config, Connection, ConnectionBuilder, Get, Put};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use futures::future::join_all;
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
-    Connection, Get, Level, PartitionedTable, Put, Scan, Table, TransactionId, lock::LockManagerOptions,
+    Level, PartitionedTable, TransactionId,
+    client::{Connection, Get, Put, Scan, Table},
+    lock::LockManagerOptions,
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio::time::Instant;

@@ -7,7 +7,10 @@ use std::{
 };
 
 use hbase_fake::{Call, FakeHBase};
-use hbase_txn::{Connection, Get, PartitionedTable, Put, Scan};
+use hbase_txn::{
+    PartitionedTable,
+    client::{Connection, Get, Put, Scan},
+};
 use tracing::{
     Subscriber,
     field::{Field, Visit},

@@ -8,7 +8,10 @@ use std::{
 
 use futures::future::join_all;
 use hbase_fake::{Call, FakeHBase, ReceivedCall};
-use hbase_txn::{Connection, ConnectionBuilder, Get, PartitionedTable, Put};
+use hbase_txn::{
+    PartitionedTable,
+    client::{Connection, ConnectionBuilder, Get, Put},
+};
 use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_sdk::{propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing::{Instrument, Span, info_span};

@@ -4,7 +4,10 @@ mod example;
 
 use std::sync::Arc;
 
-use hbase_txn::{Delete, Recorded, Scan, TransactionId};
+use hbase_txn::{
+    Recorded, TransactionId,
+    client::{Delete, Scan},
+};
 
 use self::example::{Change, apply, checked, run};
 use crate::{Pattern, side_by_side, support::rows, watched};

@@ -23,7 +23,7 @@ mod work_queue;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, join_all, select};
-use hbase_txn::{Connection, PartitionedTable};
+use hbase_txn::{PartitionedTable, client::Connection};
 
 use crate::support::{connect, table::TestTable};
 

@@ -4,7 +4,7 @@ mod example;
 
 use std::sync::Arc;
 
-use hbase_txn::{ErrorKind, Put};
+use hbase_txn::{ErrorKind, client::Put};
 
 use self::example::{Stored, checked, grant, remove, run, store};
 use crate::{Pattern, side_by_side, watched};

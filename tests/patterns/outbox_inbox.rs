@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ErrorKind, Scan};
+use hbase_txn::{ErrorKind, client::Scan};
 
 use self::example::{Message, deliver, forget, open, relay, run, send, total};
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 use futures::{StreamExt, stream};
 use hbase_client::low_level::table_openings;
 use hbase_fake::{Call, FakeHBase, FaultHandle, Latency};
-use hbase_txn::{Connection, Get, TableName};
+use hbase_txn::client::{Connection, Get, TableName};
 use tokio::time::Instant;
 
 pub(crate) const TABLE: &str = "orders";

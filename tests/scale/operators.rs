@@ -5,7 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_fake::{Call, FakeHBase, Latency};
 use hbase_provision::{Finding, Plan, Repair, Severity, TableFile, audit_cluster, audit_table};
-use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, TableDescriptorExt, admin::Admin};
+use hbase_txn::{
+    PartitionRule, TableDescriptorExt,
+    admin::Admin,
+    client::{FamilyDescriptor, Put, TableDescriptor},
+};
 use tokio::time::Instant;
 
 use crate::{

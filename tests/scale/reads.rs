@@ -1,7 +1,7 @@
 //! Reads of all regions after they have moved.
 
 use futures::future::join_all;
-use hbase_txn::Connection;
+use hbase_txn::client::Connection;
 
 use crate::cluster::{Cluster, IN_FLIGHT, get};
 

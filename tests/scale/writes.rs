@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use hbase_txn::{Connection, Put, Scan, WriterOptions};
+use hbase_txn::client::{Connection, Put, Scan, WriterOptions};
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, IN_FLIGHT, MAX_META_CALLS, TABLE, ratio, row};

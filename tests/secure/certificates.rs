@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use futures::future::join_all;
-use hbase_txn::{ClientErrorKind, TlsOptions};
+use hbase_txn::{ClientErrorKind, client::TlsOptions};
 use tempfile::TempDir;
 
 use super::{

@@ -11,7 +11,7 @@ use std::{
 };
 
 use hbase_provision::audit_cluster;
-use hbase_txn::Connection;
+use hbase_txn::client::Connection;
 
 use super::{
     Cluster, connect, keytab_of, on_kerberos,

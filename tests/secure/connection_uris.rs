@@ -1,7 +1,7 @@
 //! Connection URIs whose parameters are the settings of a secure cluster.
 
 use hbase_client::low_level::site_properties;
-use hbase_txn::{ConnectionUri, admin::Admin};
+use hbase_txn::{admin::Admin, client::ConnectionUri};
 
 use super::*;
 

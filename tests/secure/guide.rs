@@ -12,8 +12,9 @@ use std::{
 use hbase_client::low_level::site_properties;
 use hbase_local::LocalCluster;
 use hbase_txn::{
-    ClientErrorKind, Get, Outcome, PartitionedTable, Permission, TableName,
+    ClientErrorKind, Outcome, PartitionedTable,
     admin::{Admin, PermissionScope, UserPermission},
+    client::{Get, Permission, TableName},
 };
 use tempfile::TempDir;
 

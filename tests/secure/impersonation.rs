@@ -1,8 +1,9 @@
 //! Clients that act as another user than they authenticate as. Servers allow `alice` to act as `bob`.
 
 use hbase_txn::{
-    ClientErrorKind, Get, Permission,
+    ClientErrorKind,
     admin::{Admin, PermissionScope, UserPermission},
+    client::{Get, Permission},
 };
 
 use super::{refusals::refused, *};

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, process::Command};
 
 use hbase_client::low_level::site_properties;
-use hbase_txn::{ClientErrorKind, Get, TokenFile, TokenFileFormat};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{Get, TokenFile, TokenFileFormat},
+};
 use tempfile::TempDir;
 
 use super::{
@@ -140,7 +143,7 @@ impl Attempts<'_> {
 
 impl Attempt {
     /// Connects with this client. Returns the user and the authentication as the server knows them.
-    async fn run(&self) -> Result<String, hbase_txn::Failure<ClientErrorKind>> {
+    async fn run(&self) -> Result<String, hbase_txn::client::Failure<ClientErrorKind>> {
         let mut config = Config::from_conf_dir(&self.folder)?;
         if let Some(file) = &self.token_file {
             config = config.with_kerberos(None).with_token_file(file)?;

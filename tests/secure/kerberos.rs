@@ -1,6 +1,9 @@
 //! Calls of clients that Kerberos authenticates, under every protection that the servers offer.
 
-use hbase_txn::{Config, Protection, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Config, Protection},
+};
 
 use super::{work::Work, *};
 use support::{table::TestTable, value};

@@ -20,7 +20,8 @@ use futures::{
 };
 use hbase_local::{BootOptions, LocalCluster};
 use hbase_txn::{
-    ClientErrorKind, Config, Connection, Connector, DialTarget, Failure, Get, Io, Put, Table, TcpConnector,
+    ClientErrorKind,
+    client::{Config, Connection, Connector, DialTarget, Failure, Get, Io, Put, Table, TcpConnector},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{

@@ -28,7 +28,10 @@ mod work;
 use std::{env, fs};
 
 use hbase_local::LocalCluster;
-use hbase_txn::{Config, Connection, PartitionedTable, Result, TicketSource, Transaction};
+use hbase_txn::{
+    PartitionedTable, Result, Transaction,
+    client::{Config, Connection, TicketSource},
+};
 
 use support::{Cluster, on_all, put, says, secure};
 
@@ -87,14 +90,16 @@ fn transaction(table: &PartitionedTable) -> Transaction {
         .put(put("xxx2", "2"))
 }
 
-async fn connect(config: Config) -> Result<Connection, hbase_txn::Failure<hbase_txn::ClientErrorKind>> {
+async fn connect(
+    config: Config,
+) -> Result<Connection, hbase_txn::client::Failure<hbase_txn::ClientErrorKind>> {
     Connection::builder(config).connect().await
 }
 
 /// Returns the name of the user as the server of `hbase:meta` knows it, and how it was authenticated.
 async fn who_am_i(
     connection: &Connection,
-) -> Result<(String, String), hbase_txn::Failure<hbase_txn::ClientErrorKind>> {
+) -> Result<(String, String), hbase_txn::client::Failure<hbase_txn::ClientErrorKind>> {
     let user = connection.authenticated_user().await?;
     Ok((user.name, user.method))
 }

@@ -2,7 +2,11 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use hbase_txn::{ClientErrorKind, Kerberos, Protection, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Kerberos, Protection},
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -13,7 +13,8 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use hbase_txn::{
-    Append, ClientErrorKind, Config, Connector, DialTarget, Get, Io, Protection, ServiceKind, TcpConnector,
+    ClientErrorKind,
+    client::{Append, Config, Connector, DialTarget, Get, Io, Protection, ServiceKind, TcpConnector},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

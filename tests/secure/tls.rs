@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use hbase_txn::{ClientErrorKind, Config, TlsOptions, TlsVersion, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Config, TlsOptions, TlsVersion},
+};
 use tempfile::TempDir;
 use tokio::process::Command;
 

@@ -8,7 +8,11 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hbase_txn::{ClientErrorKind, Config, Connector, DialTarget, Io, TlsOptions, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Config, Connector, DialTarget, Io, TlsOptions},
+};
 use tokio::net::TcpStream;
 
 use super::{

@@ -2,7 +2,10 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use hbase_txn::{ClientErrorKind, TokenFile, TokenFileFormat};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{TokenFile, TokenFileFormat},
+};
 use tokio::{select, time::interval};
 
 use super::{

@@ -4,7 +4,11 @@ use std::{process::Command, time::Duration};
 
 use hbase_client::low_level::pb::TokenIdentifier;
 use hbase_local::HBaseVersion;
-use hbase_txn::{ClientErrorKind, DelegationToken, Protection, TokenFile, TokenFileFormat, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{DelegationToken, Protection, TokenFile, TokenFileFormat},
+};
 use prost::Message;
 
 use super::*;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Config, Connection, Get, Outcome, Put, Scan, WriterOptions,
+    Outcome,
+    client::{Config, Connection, Get, Put, Scan, WriterOptions},
     lock::{LockManagerOptions, LockTableOptions},
 };
 

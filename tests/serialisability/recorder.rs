@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use hbase_txn::{Append, Delete, Mutation, Put, Result, Row, Snapshot, UpdateView};
+use hbase_txn::{
+    Result, Snapshot, UpdateView,
+    client::{Append, Delete, Mutation, Put, Row},
+};
 
 use super::{
     FAMILY, QUALIFIER,

@@ -11,8 +11,8 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection,
     admin::Admin,
+    client::Connection,
     latch::{Barrier, BarrierOutcome, LatchManagerOptions, LatchTableOptions},
 };
 use tokio::{

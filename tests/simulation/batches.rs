@@ -16,8 +16,8 @@ use fastrand::Rng;
 use futures::future::join_all;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Committed, Connection, Increment, Mutation, OpenOptions, Outcome, PartitionedTable, Put, Row,
-    SnapshotOptions,
+    Committed, OpenOptions, Outcome, PartitionedTable, SnapshotOptions,
+    client::{Connection, Increment, Mutation, Put, Row},
 };
 use tokio::{
     task::LocalSet,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor,
-    TableDescriptorExt, TableName, admin::Admin, lock::LockManagerOptions,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Config, Connection, FamilyDescriptor, TableDescriptor, TableName},
+    lock::LockManagerOptions,
 };
 
 use crate::records::Records;

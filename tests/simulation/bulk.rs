@@ -6,8 +6,11 @@ use fastrand::Rng;
 use futures::{StreamExt, stream};
 use hbase_fake::sim::World;
 use hbase_txn::{
-    ClientErrorKind, Delete, FamilyDescriptor, Get, IngestEvent, Mutation, Put, Table, TableDescriptor,
-    WriterOptions, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{
+        Delete, FamilyDescriptor, Get, IngestEvent, Mutation, Put, Table, TableDescriptor, WriterOptions,
+    },
 };
 use tokio::{task::LocalSet, time::timeout};
 

@@ -14,8 +14,9 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Get, Increment, Level, Outcome, PartitionedTable, Put, Settled, TransactionId,
+    Level, Outcome, PartitionedTable, Settled, TransactionId,
     admin::Admin,
+    client::{Get, Increment, Put},
     latch::{Latch, LatchManagerOptions, LatchTableOptions},
     lock::{LockManager, LockTableOptions},
 };

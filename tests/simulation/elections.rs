@@ -12,8 +12,9 @@ use fastrand::Rng;
 use futures::StreamExt;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Config, Connection, ErrorKind, Level,
+    ErrorKind, Level,
     admin::Admin,
+    client::{Config, Connection},
     coordination::{Election, Leader, Leadership},
     lock::{LockLoss, LockTableOptions, LockToken, ReleaseOutcome},
 };

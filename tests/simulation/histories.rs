@@ -12,8 +12,9 @@ use std::{
 
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName, admin::Admin,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, TableDescriptor, TableName},
 };
 use tokio::task::JoinSet;
 

@@ -10,8 +10,9 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::{Call, sim::World};
 use hbase_txn::{
-    Comparison, Condition, Delete, Get, Level, Put, Table,
+    Level,
     admin::Admin,
+    client::{Comparison, Condition, Delete, Get, Put, Table},
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{

@@ -10,8 +10,9 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, Delete, Level,
+    Level,
     admin::Admin,
+    client::{Connection, Delete},
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 use tokio::{

@@ -9,9 +9,10 @@ use std::{collections::BTreeMap, time::Duration};
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, Increment, OpenOptions, Outcome, PartitionRule,
-    PartitionedTable, Put, SnapshotOptions, TableDescriptor, TableDescriptorExt, TableName, Transaction,
+    ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable, SnapshotOptions, TableDescriptorExt,
+    Transaction,
     admin::Admin,
+    client::{Connection, FamilyDescriptor, Increment, Put, TableDescriptor, TableName},
 };
 use tokio::time::{Instant, sleep};
 

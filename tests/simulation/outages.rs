@@ -9,8 +9,9 @@ use fastrand::Rng;
 use futures::future::{Either, pending};
 use hbase_fake::{Call, FaultHandle, sim::World};
 use hbase_txn::{
-    Connection, ErrorKind, Level, Put, Result,
+    ErrorKind, Level, Result,
     admin::Admin,
+    client::{Connection, Put},
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockManager, LockTableOptions},
 };

@@ -6,8 +6,8 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Append, Increment, Outcome, PartitionedTable, Row, Settled, TableDescriptorExt, Transaction,
-    TransactionId,
+    Outcome, PartitionedTable, Settled, TableDescriptorExt, Transaction, TransactionId,
+    client::{Append, Increment, Row},
     latch::{Latch, PartitionLatches},
     lock::{LockGuard, LockRequest, PartitionLocks, ReleaseOutcome},
 };
@@ -50,7 +50,7 @@ struct Owner {
 pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
-    let with_locks = |descriptor: hbase_txn::TableDescriptor| descriptor.with_lock_family();
+    let with_locks = |descriptor: hbase_txn::client::TableDescriptor| descriptor.with_lock_family();
     let table = create_table(&plain, "partitions", &["q"], with_locks).await;
     for latch in latches(&table).await.into_iter().flatten() {
         latch.init(COUNT, LIFE).await.unwrap();

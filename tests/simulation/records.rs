@@ -10,7 +10,7 @@ use std::{
 use fastrand::Rng;
 use futures::future::BoxFuture;
 use hbase_fake::FakeConnector;
-use hbase_txn::{Connector, DialTarget, Io};
+use hbase_txn::client::{Connector, DialTarget, Io};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The part of the writes that fail, after the server has sent anything: a client of a server that hangs up

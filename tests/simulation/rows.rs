@@ -11,8 +11,12 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Append, ClientErrorKind, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put,
-    RowOperation, Scan, Table, TableDescriptor, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{
+        Append, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, RowOperation, Scan,
+        Table, TableDescriptor,
+    },
 };
 use tokio::{task::LocalSet, time::timeout};
 

@@ -5,8 +5,11 @@ use std::{cell::RefCell, collections::BTreeMap, ops::Range, rc::Rc, time::Durati
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, FamilyDescriptor, ParallelScanner, Put, Result, ResultScanner, Row, Scan, Table,
-    TableDescriptor, admin::Admin,
+    Result,
+    admin::Admin,
+    client::{
+        Connection, FamilyDescriptor, ParallelScanner, Put, ResultScanner, Row, Scan, Table, TableDescriptor,
+    },
 };
 use tokio::{
     task::LocalSet,

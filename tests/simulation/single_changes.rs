@@ -6,8 +6,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Config, Connection, ErrorKind, Level, Result,
+    ErrorKind, Level, Result,
     admin::Admin,
+    client::{Config, Connection},
     coordination::Semaphore,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions},
     lock::{LockManager, LockTableOptions, LockToken},

@@ -12,7 +12,10 @@ use std::{
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
-use hbase_txn::{Condition, Get, Increment, Outcome, PartitionedTable, Put, Scan, Settled, TransactionId};
+use hbase_txn::{
+    Outcome, PartitionedTable, Settled, TransactionId,
+    client::{Condition, Get, Increment, Put, Scan},
+};
 use tokio::{
     task::LocalSet,
     time::{sleep, timeout},

@@ -5,8 +5,8 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Append, Condition, Outcome, PartitionedTable, Put, Settled, TableDescriptorExt, TransactionId,
-    UpdateOptions, Updated,
+    Outcome, PartitionedTable, Settled, TableDescriptorExt, TransactionId, UpdateOptions, Updated,
+    client::{Append, Condition, Put},
 };
 use tokio::{
     task::LocalSet,
@@ -40,7 +40,7 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     skew_clocks(&world, &plain, MAX_SKEW, &mut rng).await;
-    let versioned = |descriptor: hbase_txn::TableDescriptor| descriptor.with_partition_version();
+    let versioned = |descriptor: hbase_txn::client::TableDescriptor| descriptor.with_partition_version();
     let table = create_table(&plain, "updates", &["b", "d"], versioned).await;
     let mut tables = Vec::new();
     for _ in 0..2 {

@@ -1,7 +1,10 @@
 //! Exceptions that a coprocessor throws after the write is applied. The cluster allows its jar by
 //! `hbase.coprocessor.region.whitelist.paths`.
 
-use hbase_txn::{Get, Outcome, Put, TableDescriptor, TableName};
+use hbase_txn::{
+    Outcome,
+    client::{Get, Put, TableDescriptor, TableName},
+};
 
 use crate::support::{
     connect,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::Scan;
+use hbase_txn::client::Scan;
 
 use crate::support::{
     connect, put, rows,
@@ -88,7 +88,7 @@ async fn rows_that_are_put_and_deleted_together_come_and_go_together() {
                 // Ascending timestamps: within one millisecond a delete would hide the later put.
                 transaction = match number % 2 {
                     0 => transaction.put(put(row, "v").timestamp(number + 1)),
-                    _ => transaction.delete(hbase_txn::Delete::new(row).timestamp(number + 1)),
+                    _ => transaction.delete(hbase_txn::client::Delete::new(row).timestamp(number + 1)),
                 };
             }
             assert!(transaction.commit().await.is_committed());

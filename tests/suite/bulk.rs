@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, Get, Increment, IngestEvent, Mutation, Put, Scan, Table,
-    WriterOptions,
+    ClientErrorKind,
+    client::{Connection, Delete, Get, Increment, IngestEvent, Mutation, Put, Scan, Table, WriterOptions},
 };
 
 use crate::{

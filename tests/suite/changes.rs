@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable, Scan,
-    ServiceKind, TableDescriptor, admin::Admin,
+    ClientErrorKind, ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable,
+    admin::Admin,
+    client::{Connection, Scan, ServiceKind, TableDescriptor},
 };
 use rstest::rstest;
 
@@ -152,14 +153,14 @@ async fn table_with_weak_durability_is_refused_unless_allowed(
 #[tokio::test]
 async fn family_dropped_under_an_open_client_fails_the_transaction() {
     let (connection, spy) = spied().await;
-    let two = |name| by_three(name).with_family(hbase_txn::FamilyDescriptor::new("g"));
+    let two = |name| by_three(name).with_family(hbase_txn::client::FamilyDescriptor::new("g"));
     let table = TestTable::create("family", two, &[]).await;
     let opened = table.open(&connection).await;
     modify(&connect().await, &table, by_three(table.name.clone())).await;
     let transaction = opened
         .transaction("xxx")
         .put(put("xxx1", "v"))
-        .put(hbase_txn::Put::new("xxx2").cell("g", "q", "v"));
+        .put(hbase_txn::client::Put::new("xxx2").cell("g", "q", "v"));
     let outcome = transaction.commit().await;
     assert_eq!(outcome.name(), "aborted", "{outcome}");
     assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::FamilyNotFound);

@@ -1,8 +1,11 @@
 //! Changes of one row under a condition on it.
 
 use hbase_txn::{
-    Append, ClientErrorKind, Comparator, Comparison, Condition, Delete, Durability, FamilyDescriptor, Filter,
-    Get, Increment, Mutation, Put, Table, TableDescriptor, TableName,
+    ClientErrorKind,
+    client::{
+        Append, Comparator, Comparison, Condition, Delete, Durability, FamilyDescriptor, Filter, Get,
+        Increment, Mutation, Put, Table, TableDescriptor, TableName,
+    },
 };
 
 use crate::support::{

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hbase_txn::{CheckAndMutateResult, ClientErrorKind, Condition, Get, Increment, Mutation, Put, Table};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{CheckAndMutateResult, Condition, Get, Increment, Mutation, Put, Table},
+};
 
 use crate::support::{
     connect, put, spied,

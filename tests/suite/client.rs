@@ -9,8 +9,9 @@ use std::{
 
 use futures::future::{BoxFuture, join_all};
 use hbase_txn::{
-    ClientErrorKind, Connection, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector,
+    ClientErrorKind,
     admin::Admin,
+    client::{Connection, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector},
 };
 
 use crate::support::{

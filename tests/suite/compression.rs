@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    ClientErrorKind, Compression, Config, Connection, Get, Increment, Mutation, Put, Row, Scan, Table,
+    ClientErrorKind,
+    client::{Compression, Config, Connection, Get, Increment, Mutation, Put, Row, Scan, Table},
 };
 
 use crate::support::{

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Get, Put, Scan, Table, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Get, Put, Scan, Table},
+};
 
 use crate::support::{
     connect, keys, put,

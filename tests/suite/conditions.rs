@@ -3,8 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hbase_txn::{
-    ClientErrorKind, Comparison, Condition, Delete, ErrorKind, FamilyDescriptor, Filter, Increment, Mutation,
-    OpenOptions, Outcome, PartitionedTable, Put, Rejection, TableDescriptor, TableName,
+    ClientErrorKind, ErrorKind, OpenOptions, Outcome, PartitionedTable, Rejection,
+    client::{
+        Comparison, Condition, Delete, FamilyDescriptor, Filter, Increment, Mutation, Put, TableDescriptor,
+        TableName,
+    },
 };
 use rstest::rstest;
 
@@ -75,7 +78,7 @@ async fn rejection_has_labels_and_cells_and_applies_nothing() {
     );
     let written = table
         .table()
-        .get(hbase_txn::Get::new("rejwritten"))
+        .get(hbase_txn::client::Get::new("rejwritten"))
         .await
         .unwrap();
     assert_eq!(written, None);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{Config, Connection, Get, ServiceKind, Table};
+use hbase_txn::client::{Config, Connection, Get, ServiceKind, Table};
 
 use crate::support::{
     connect_by, eventually, put,

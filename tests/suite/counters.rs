@@ -2,8 +2,10 @@
 
 use futures::future::try_join_all;
 use hbase_txn::{
-    Append, ClientErrorKind, Delete, Durability, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor,
-    TableName,
+    ClientErrorKind,
+    client::{
+        Append, Delete, Durability, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName,
+    },
 };
 
 use crate::support::{connect, says, table::SharedTable, value};

@@ -1,8 +1,11 @@
 //! Deletes: what they hide, when they stop to, and what they leave.
 
 use hbase_txn::{
-    Cell, ClientErrorKind, Condition, Delete, FamilyDescriptor, Get, Mutation, Put, Row, Scan, Table,
-    TableDescriptor, TableName, TimeRange,
+    ClientErrorKind,
+    client::{
+        Cell, Condition, Delete, FamilyDescriptor, Get, Mutation, Put, Row, Scan, Table, TableDescriptor,
+        TableName, TimeRange,
+    },
 };
 use rstest::rstest;
 

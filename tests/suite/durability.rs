@@ -7,9 +7,9 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, OpenOptions, Settled, TableDescriptor, TableDescriptorExt, TableName,
-    TransactionId,
+    ErrorKind, Level, OpenOptions, Settled, TableDescriptorExt, TransactionId,
     admin::Admin,
+    client::{Connection, TableDescriptor, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     latch::{LatchTableOptions, PartitionLatches},
     lock::{LockTableOptions, PartitionLocks},

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use futures::{FutureExt, pin_mut};
-use hbase_txn::{ClientErrorKind, EndpointCall, RegionAnswer, RegionInfo, Table, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{EndpointCall, RegionAnswer, RegionInfo, Table},
+};
 
 use crate::support::{
     connect, forge, says,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Cell, Get, Increment, Put, Row, Scan, ServiceKind, Table};
+use hbase_txn::client::{Cell, Get, Increment, Put, Row, Scan, ServiceKind, Table};
 
 use crate::support::{
     connect, rows, spied,

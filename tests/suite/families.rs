@@ -1,8 +1,9 @@
 //! Several families and columns of a row: each is read, changed and deleted apart from the others.
 
 use hbase_txn::{
-    ClientErrorKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName,
+    ClientErrorKind,
     admin::Admin,
+    client::{Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName},
 };
 use rstest::rstest;
 

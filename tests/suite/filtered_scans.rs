@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hbase_txn::{
+use hbase_txn::client::{
     Comparator, Comparison, FamilyDescriptor, Filter, Put, ReadFilter, Scan, Table, TableDescriptor,
     TableName,
 };

@@ -1,6 +1,6 @@
 //! Filters: the server passes exactly the cells that [`Filter::passes`] passes.
 
-use hbase_txn::{
+use hbase_txn::client::{
     Cell, Comparator, Comparison, FamilyDescriptor, Filter, Get, Put, Row, Scan, TableDescriptor, TableName,
 };
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Table, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, Consistency, Get, Table},
+};
 use tokio::time::Instant;
 
 use crate::support::{

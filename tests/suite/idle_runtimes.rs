@@ -5,8 +5,10 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{future::join_all, poll};
 use hbase_txn::{
-    ClientErrorKind, Connection, Error, Get, Level, PartitionedTable, Put, Scan, Table, TcpConnector,
-    WriterOptions, latch::Latch, lock::LockManager,
+    ClientErrorKind, Error, Level, PartitionedTable,
+    client::{Connection, Get, Put, Scan, Table, TcpConnector, WriterOptions},
+    latch::Latch,
+    lock::LockManager,
 };
 use tokio::{
     runtime::{Builder, Runtime},

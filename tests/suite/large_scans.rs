@@ -1,6 +1,9 @@
 //! Scans of many cells: every cell comes once, in answers of any size.
 
-use hbase_txn::{FamilyDescriptor, Put, Row, Scan, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{FamilyDescriptor, Put, Row, Scan, TableDescriptor, TableName},
+};
 use rstest::rstest;
 
 use crate::support::{

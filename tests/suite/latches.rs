@@ -7,8 +7,9 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, Level,
+    ClientErrorKind, ErrorKind, Level,
     admin::Admin,
+    client::{Connection, FamilyDescriptor},
     latch::{Latch, LatchManager, LatchState, LatchTableOptions, WaitOutcome},
 };
 
@@ -251,7 +252,7 @@ async fn a_participant_counts_once() {
     // A deleted latch leaves only a note of its deletion, for a limited time.
     let left = rows(
         &table.of(&connection),
-        hbase_txn::Scan::prefix(latch_row("svc", "parts")),
+        hbase_txn::client::Scan::prefix(latch_row("svc", "parts")),
     )
     .await;
     assert_eq!(

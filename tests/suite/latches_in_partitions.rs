@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, Error, ErrorKind, Get, Level, Outcome, PartitionedTable, Put,
-    Settled, TableDescriptor, TableDescriptorExt, TableName, Transaction, UpdateView,
+    ClientErrorKind, Error, ErrorKind, Level, Outcome, PartitionedTable, Settled, TableDescriptorExt,
+    Transaction, UpdateView,
+    client::{Condition, Connection, Get, Put, TableDescriptor, TableName},
     latch::{Latch, LatchState, PartitionLatches, WaitOutcome},
 };
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hbase_txn::{
-    Connection, Delete, ErrorKind, Get, Level, Put, Table,
+    ErrorKind, Level,
+    client::{Connection, Delete, Get, Put, Table},
     coordination::Semaphore,
     lock::{LockGuard, LockManager},
 };
@@ -118,7 +119,7 @@ async fn permit_given_back_ahead_of_the_clock_is_acquired_at_once() {
         .unwrap();
     let permit = || semaphore.permit().ttl(LONG).acquire();
     assert!(permit().await.unwrap().release().await.unwrap().is_released());
-    let mut rows = case.rows.scan(hbase_txn::Scan::new()).unwrap();
+    let mut rows = case.rows.scan(hbase_txn::client::Scan::new()).unwrap();
     let row = rows.next().await.unwrap().unwrap().key().clone();
     case.give_back_ahead(&row, "0", LONG).await;
     let guard = permit().await.unwrap();

@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Get, Increment, Level, Mutation, Put, Row, Table, admin::Admin,
+    Level,
+    admin::Admin,
+    client::{Condition, Connection, Delete, Get, Increment, Mutation, Put, Row, Table},
     lock::LockManager,
 };
 

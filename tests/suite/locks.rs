@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, TableDescriptor, TableName,
+    ErrorKind, Level,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
 };
 

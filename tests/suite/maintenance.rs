@@ -5,8 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, CellKind, ClientErrorKind, Connection, Delete, FamilyDescriptor, Scan, ServiceKind, Table,
-    TableDescriptor, TableName, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{
+        Cell, CellKind, Connection, Delete, FamilyDescriptor, Scan, ServiceKind, Table, TableDescriptor,
+        TableName,
+    },
 };
 
 use crate::support::{

@@ -1,8 +1,9 @@
 //! Namespaces, and the switches of the whole cluster.
 
 use hbase_txn::{
-    ClientErrorKind, TableName,
+    ClientErrorKind,
     admin::{Admin, NamespaceDescriptor},
+    client::TableName,
 };
 
 use crate::support::{
@@ -79,7 +80,7 @@ async fn truncated_table_is_empty_and_keeps_its_regions_on_request() {
         }
         admin.truncate_table(&owned.name, preserve).await.unwrap();
         assert!(
-            crate::support::keys(&table, hbase_txn::Scan::new())
+            crate::support::keys(&table, hbase_txn::client::Scan::new())
                 .await
                 .is_empty()
         );

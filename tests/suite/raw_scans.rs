@@ -3,8 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use hbase_txn::{
-    CellKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName, TimeRange,
     admin::Admin,
+    client::{
+        CellKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName, TimeRange,
+    },
 };
 
 use crate::support::{

@@ -1,7 +1,8 @@
 //! Filters of reads: each finds the rows that it is documented to find.
 
 use hbase_txn::{
-    ClientErrorKind, Comparator, Comparison, Get, ReadFilter, Regex, Row, Scan, SingleColumnValueFilter,
+    ClientErrorKind,
+    client::{Comparator, Comparison, Get, ReadFilter, Regex, Row, Scan, SingleColumnValueFilter},
 };
 
 use crate::support::{

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use hbase_txn::{
-    ClientErrorKind, FamilyDescriptor, Get, IsolationLevel, Put, ReadType, Row, Scan, Table, TableDescriptor,
-    TableName, TimeRange, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{
+        FamilyDescriptor, Get, IsolationLevel, Put, ReadType, Row, Scan, Table, TableDescriptor, TableName,
+        TimeRange,
+    },
 };
 use rstest::rstest;
 
@@ -161,7 +165,10 @@ async fn scan_reports_what_it_has_cost() {
 #[ignore = "needs the scan metrics of servers"]
 async fn servers_count_the_rows_of_a_scan() {
     let (_owned, table, _proxy) = twenty_rows("server-metrics").await;
-    let filter = hbase_txn::Filter::value(hbase_txn::Comparison::Equal, hbase_txn::Comparator::binary("w"));
+    let filter = hbase_txn::client::Filter::value(
+        hbase_txn::client::Comparison::Equal,
+        hbase_txn::client::Comparator::binary("w"),
+    );
     let scan = Scan::new().scan_metrics().filter(filter);
     let mut scanner = table.scan(scan).unwrap();
     assert_eq!(scanner.next().await.unwrap(), None);

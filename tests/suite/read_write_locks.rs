@@ -9,7 +9,8 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, TableDescriptor, TableName,
+    ErrorKind, Level,
+    client::{Connection, TableDescriptor, TableName},
     coordination::{ReadWriteLock, ReadWriteRequest},
     lock::{LockGuard, LockTableOptions, ReleaseOutcome},
 };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Append, Condition, Delete, ErrorKind, Get, Increment, Outcome, PartitionedTable, Put, Recorded, Settled,
-    TableDescriptor, TableDescriptorExt, TransactionId,
+    ErrorKind, Outcome, PartitionedTable, Recorded, Settled, TableDescriptorExt, TransactionId,
+    client::{Append, Condition, Delete, Get, Increment, Put, TableDescriptor},
 };
 
 use crate::{
@@ -217,7 +217,7 @@ async fn deletes_of_other_clients_do_not_reach_a_record() {
     assert!(add(&table, "del", &request, 1).await.is_committed());
     // The library's own table refuses reserved rows.
     let plain = connection.table(table.name().clone()).unwrap();
-    let mut scanner = plain.scan(hbase_txn::Scan::prefix("del")).unwrap();
+    let mut scanner = plain.scan(hbase_txn::client::Scan::prefix("del")).unwrap();
     let mut rows = 0;
     while let Some(row) = scanner.next().await.unwrap() {
         rows += 1;

@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use hbase_client::Error;
 use hbase_txn::{
-    Append, ClientErrorKind, Condition, Connection, FamilyDescriptor, Get, Increment, Mutation, Put, Scan,
-    TableDescriptor, TableName, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{
+        Append, Condition, Connection, FamilyDescriptor, Get, Increment, Mutation, Put, Scan,
+        TableDescriptor, TableName,
+    },
 };
 use rstest::rstest;
 

@@ -1,6 +1,10 @@
 //! Splits, merges and loads of regions.
 
-use hbase_txn::{ClientErrorKind, RegionInfo, Scan, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{RegionInfo, Scan, TableDescriptor, TableName},
+};
 
 use crate::support::{
     connect, eventually, keys, put, says,
@@ -14,7 +18,7 @@ fn fixed(name: TableName) -> TableDescriptor {
         .with_attribute("MERGE_ENABLED", "false")
 }
 
-async fn fill(table: &hbase_txn::Table) -> Vec<String> {
+async fn fill(table: &hbase_txn::client::Table) -> Vec<String> {
     let rows: Vec<_> = (0..20).map(|row| format!("{row:02}")).collect();
     for row in &rows {
         table.put(put(row.clone(), "v")).await.unwrap();

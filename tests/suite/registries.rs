@@ -6,7 +6,11 @@ use std::{
 };
 
 use hbase_fake::FakeHBase;
-use hbase_txn::{Config, Connection, Delete, Get, PartitionedTable, Scan, admin::Admin};
+use hbase_txn::{
+    PartitionedTable,
+    admin::Admin,
+    client::{Config, Connection, Delete, Get, Scan},
+};
 use rstest::rstest;
 use tokio::{
     io::copy_bidirectional,

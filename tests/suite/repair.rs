@@ -5,8 +5,10 @@ use std::{sync::Mutex, time::Duration};
 use bytes::Bytes;
 use hbase_provision::{Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
-    admin::Admin, lock::LockTableOptions,
+    ClientErrorKind, ErrorKind, PartitionRule,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, Scan, TableDescriptor},
+    lock::LockTableOptions,
 };
 
 use crate::support::{

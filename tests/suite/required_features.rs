@@ -2,8 +2,9 @@
 
 use hbase_provision::{Plan, Repair, Severity, audit_table};
 use hbase_txn::{
-    Connection, Error, ErrorKind, Outcome, PartitionedTable, TableDescriptor, TableDescriptorExt, TableName,
+    Error, ErrorKind, Outcome, PartitionedTable, TableDescriptorExt,
     admin::Admin,
+    client::{Connection, TableDescriptor, TableName},
     latch::{LatchManagerOptions, LatchTableOptions},
     lock::{LockManagerOptions, LockTableOptions},
 };

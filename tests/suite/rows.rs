@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Append, ClientErrorKind, Delete, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName,
-    TimeRange,
+    ClientErrorKind,
+    client::{
+        Append, Delete, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName, TimeRange,
+    },
 };
 use rstest::rstest;
 

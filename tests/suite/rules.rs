@@ -1,6 +1,9 @@
 //! The partition rule in all its forms in a table's descriptor.
 
-use hbase_txn::{OpenOptions, PartitionRule, RegionInfo, Scan, TableDescriptor, TableName};
+use hbase_txn::{
+    OpenOptions, PartitionRule,
+    client::{RegionInfo, Scan, TableDescriptor, TableName},
+};
 use rstest::rstest;
 
 use crate::support::{

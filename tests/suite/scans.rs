@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::TryStreamExt;
-use hbase_txn::{Connection, Put, Scan, Table, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, Put, Scan, Table},
+};
 use rstest::rstest;
 use tokio::time::timeout;
 
@@ -148,7 +151,14 @@ async fn a_row_larger_than_a_batch_comes_glued_whole() {
 }
 
 /// Writes many rows and starts a scan that has read some of them.
-async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
+async fn begun(
+    what: &str,
+) -> (
+    TestTable,
+    Connection,
+    hbase_txn::client::ResultScanner,
+    Vec<String>,
+) {
     begun_in(what, false).await
 }
 
@@ -156,7 +166,12 @@ async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, 
 async fn begun_in(
     what: &str,
     is_reversed: bool,
-) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
+) -> (
+    TestTable,
+    Connection,
+    hbase_txn::client::ResultScanner,
+    Vec<String>,
+) {
     let table = TestTable::create(what, by_three, &[]).await;
     let connection = connect().await;
     let opened = table.open(&connection).await;
@@ -184,7 +199,7 @@ async fn begun_in(
     (table, connection, scanner, order)
 }
 
-async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
+async fn ends_complete(scanner: hbase_txn::client::ResultScanner, written: &[String]) {
     let rest: Vec<String> = collect(scanner).await.iter().map(key).collect();
     assert_eq!(rest, written[120..]);
 }

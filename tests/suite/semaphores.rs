@@ -11,7 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, Get, Level, Scan, TableDescriptor, TableName,
+    ClientErrorKind, ErrorKind, Level,
+    client::{Connection, Get, Scan, TableDescriptor, TableName},
     coordination::Semaphore,
     lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };

@@ -9,7 +9,8 @@ use std::{
 use bytes::Bytes;
 use fastrand::Rng;
 use hbase_txn::{
-    Append, Delete, FamilyDescriptor, Increment, Mutation, Outcome, Put, Scan, TableDescriptor, TableName,
+    Outcome,
+    client::{Append, Delete, FamilyDescriptor, Increment, Mutation, Put, Scan, TableDescriptor, TableName},
 };
 
 use crate::support::{

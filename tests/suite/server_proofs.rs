@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, Error, Level,
+    ClientErrorKind, Error, Level,
+    client::{Condition, Connection},
     coordination::{Election, ReadWriteLock, Semaphore},
     latch::LatchManager,
     lock::{LockGuard, LockManager},
@@ -53,7 +54,7 @@ async fn lock(locks: &LockManager, id: &str) -> hbase_txn::Result<LockGuard> {
     locks.lock(Level::Dc, id)?.ttl(LEASE).acquire().await
 }
 
-fn condition() -> (Condition, hbase_txn::Mutation) {
+fn condition() -> (Condition, hbase_txn::client::Mutation) {
     (Condition::absent("row", "f", "q"), put("row", "changed").into())
 }
 

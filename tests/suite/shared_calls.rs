@@ -3,7 +3,10 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use futures::{StreamExt, future::join_all, poll, stream::FuturesUnordered};
-use hbase_txn::{ClientErrorKind, Connection, Delete, Get, Put, Table};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{Connection, Delete, Get, Put, Table},
+};
 use tokio::{runtime::Builder, sync::oneshot};
 
 use crate::{

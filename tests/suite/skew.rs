@@ -7,8 +7,9 @@ use bytes::Bytes;
 use futures::StreamExt;
 use hbase_provision::{Amount, NextSplit, Sampling, Skew, SkewReport};
 use hbase_txn::{
-    BytesBinary, ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, Put, ReadFilter, Scan, TableName,
+    ClientErrorKind, ErrorKind,
     admin::Admin,
+    client::{BytesBinary, Connection, FamilyDescriptor, Put, ReadFilter, Scan, TableName},
 };
 
 use crate::support::{

@@ -1,8 +1,9 @@
 //! Tables that come from snapshots: what they have of the original, and what they share with it.
 
 use hbase_txn::{
-    ClientErrorKind, Connection, FamilyDescriptor, Get, Put, Scan, Table, TableDescriptor, TableName,
+    ClientErrorKind,
     admin::{Admin, SnapshotKind},
+    client::{Connection, FamilyDescriptor, Get, Put, Scan, Table, TableDescriptor, TableName},
 };
 
 use crate::support::{
@@ -68,7 +69,7 @@ async fn a_copy_has_rows_regions_and_settings_and_outlives_the_original() {
     admin.clone_snapshot(&name, &copy).await.unwrap();
     let of_copy = admin.descriptor(&copy).await.unwrap();
     assert_eq!(named(&connection, &owned.name, &copy).await, of_copy);
-    let starts = |regions: Vec<hbase_txn::TableRegion>| -> Vec<_> {
+    let starts = |regions: Vec<hbase_txn::client::TableRegion>| -> Vec<_> {
         regions.into_iter().map(|found| found.region.start_key).collect()
     };
     assert_eq!(starts(admin.regions(&copy).await.unwrap()), ["", "r3", "r6"]);
@@ -104,7 +105,7 @@ async fn a_copy_and_its_original_and_copies_of_it_change_apart() {
     let copy = copied.of(&connection);
     table.put(put("original", "v")).await.unwrap();
     copy.put(put("copy", "v")).await.unwrap();
-    copy.delete(hbase_txn::Delete::new("r0")).await.unwrap();
+    copy.delete(hbase_txn::client::Delete::new("r0")).await.unwrap();
     let of_original = [&["original".to_owned()][..], &written].concat();
     let of_copy = [&["copy".to_owned()][..], &written[1..]].concat();
     assert_eq!(keys(&table, Scan::new()).await, of_original);

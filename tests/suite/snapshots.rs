@@ -7,8 +7,10 @@ use std::{
 };
 
 use hbase_txn::{
-    ClientErrorKind, Config, Connection, ErrorKind, OpenOptions, PartitionRule, PartitionedTable, Put,
-    SnapshotOptions, TableDescriptorExt, admin::Admin,
+    ClientErrorKind, ErrorKind, OpenOptions, PartitionRule, PartitionedTable, SnapshotOptions,
+    TableDescriptorExt,
+    admin::Admin,
+    client::{Config, Connection, Put},
 };
 use rstest::rstest;
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use hbase_txn::{
-    ClientErrorKind, Scan,
+    ClientErrorKind,
     admin::{Admin, SnapshotKind},
+    client::Scan,
 };
 
 use crate::support::{

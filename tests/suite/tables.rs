@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, FamilyDescriptor, Get, Put, Scan, ServerName, TableDescriptor, TableName, TableState,
+    ClientErrorKind,
     admin::Admin,
+    client::{FamilyDescriptor, Get, Put, Scan, ServerName, TableDescriptor, TableName, TableState},
 };
 
 use crate::support::{

@@ -1,6 +1,6 @@
 //! Versions of cells: by timestamp, ranges of time and number, wherever they are stored.
 
-use hbase_txn::{
+use hbase_txn::client::{
     Cell, Delete, FamilyDescriptor, Get, Put, ReadFilter, Row, Scan, Table, TableDescriptor, TableName,
     TimeRange,
 };

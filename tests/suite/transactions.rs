@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    ClientErrorKind, Delete, Durability, FamilyDescriptor, Get, Put, Scan, TableDescriptor, TableName,
+    ClientErrorKind,
+    client::{Delete, Durability, FamilyDescriptor, Get, Put, Scan, TableDescriptor, TableName},
 };
 use rstest::rstest;
 
@@ -184,11 +185,11 @@ async fn an_endpoint_or_a_method_that_is_not_there_is_named() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
-    let call = hbase_txn::EndpointCall::new("r", "NoSuchService", "Anything", "");
+    let call = hbase_txn::client::EndpointCall::new("r", "NoSuchService", "Anything", "");
     let error = table.call_endpoint(&call).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::EndpointMissing, "{error}");
     says(&error, &["endpoint call", "NoSuchService", "attempt 1"]);
-    let call = hbase_txn::EndpointCall::new("r", "MultiRowMutationService", "NoSuchMethod", "");
+    let call = hbase_txn::client::EndpointCall::new("r", "MultiRowMutationService", "NoSuchMethod", "");
     let error = table.call_endpoint(&call).await.unwrap_err();
     says(&error, &["NoSuchMethod"]);
 }

@@ -3,8 +3,8 @@
 
 use futures::future::BoxFuture;
 use hbase_txn::{
-    ClientErrorKind, Error, Get, Increment, PartitionedTable, Put, Result, Table, TableDescriptor,
-    TableDescriptorExt, TableName, UpdateOptions, UpdateView, Updated,
+    ClientErrorKind, Error, PartitionedTable, Result, TableDescriptorExt, UpdateOptions, UpdateView, Updated,
+    client::{Get, Increment, Put, Table, TableDescriptor, TableName},
 };
 
 use crate::support::{

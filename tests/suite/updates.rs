@@ -8,8 +8,10 @@ use std::{
 
 use futures::FutureExt;
 use hbase_txn::{
-    ClientErrorKind, Delete, Error, ErrorKind, Get, PartitionedTable, Put, Result, TableDescriptor,
-    TableDescriptorExt, TableName, UpdateOptions, UpdateView, Updated, admin::Admin,
+    ClientErrorKind, Error, ErrorKind, PartitionedTable, Result, TableDescriptorExt, UpdateOptions,
+    UpdateView, Updated,
+    admin::Admin,
+    client::{Delete, Get, Put, TableDescriptor, TableName},
 };
 use tokio::{runtime::Handle, task::block_in_place};
 

@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use hbase_provision::{Repair, Skew, audit_table};
 use hbase_txn::{
-    Append, ClientErrorKind, Comparator, Comparison, Condition, Delete, Error, Filter, Get, Increment,
-    Outcome, PartitionedTable, Put, Scan, TableDescriptor,
+    ClientErrorKind, Error, Outcome, PartitionedTable,
     admin::Admin,
+    client::{
+        Append, Comparator, Comparison, Condition, Delete, Filter, Get, Increment, Put, Scan, TableDescriptor,
+    },
     latch::LatchManagerOptions,
     lock::{LockManagerOptions, LockTableOptions},
 };

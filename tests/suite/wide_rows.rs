@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use hbase_txn::{Cell, ClientErrorKind, Filter, Get, Put, Row, Scan, Table, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Cell, Filter, Get, Put, Row, Scan, Table},
+};
 use rstest::rstest;
 
 use crate::support::{
@@ -14,8 +18,8 @@ const CELLS: u8 = 10;
 
 static TABLE: SharedTable = SharedTable::new("wide-rows", two_families, &["m"]);
 
-fn two_families(name: hbase_txn::TableName) -> hbase_txn::TableDescriptor {
-    plain(name).with_family(hbase_txn::FamilyDescriptor::new("g"))
+fn two_families(name: hbase_txn::client::TableName) -> hbase_txn::client::TableDescriptor {
+    plain(name).with_family(hbase_txn::client::FamilyDescriptor::new("g"))
 }
 
 /// Writes the narrow rows `a` and `z`, and between them two rows of ten cells.
@@ -185,8 +189,9 @@ async fn batches_of_families_and_versions_keep_their_order() {
     let owned = TestTable::create(
         "wide-versions",
         |name| {
-            let versions = |family| hbase_txn::FamilyDescriptor::new(family).with_attribute("VERSIONS", "5");
-            hbase_txn::TableDescriptor::from(name)
+            let versions =
+                |family| hbase_txn::client::FamilyDescriptor::new(family).with_attribute("VERSIONS", "5");
+            hbase_txn::client::TableDescriptor::from(name)
                 .with_family(versions("f"))
                 .with_family(versions("g"))
         },

@@ -6,9 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Append, ClientErrorKind, Condition, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions,
-    PartitionRule, PartitionedTable, Put, Row, Scan, TableDescriptor, TableDescriptorExt, TableName,
-    Transaction, admin::Admin,
+    ClientErrorKind, ErrorKind, OpenOptions, PartitionRule, PartitionedTable, TableDescriptorExt,
+    Transaction,
+    admin::Admin,
+    client::{
+        Append, Condition, Delete, FamilyDescriptor, Get, Increment, Put, Row, Scan, TableDescriptor,
+        TableName,
+    },
 };
 use rstest::rstest;
 

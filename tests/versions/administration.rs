@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_txn::{
-    ServerName,
     admin::{Admin, LockedResource, NamespaceDescriptor, ProcedureState},
+    client::ServerName,
 };
 
 use super::*;

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_local::LocalCluster;
-use hbase_txn::{Increment, admin::Admin};
+use hbase_txn::{admin::Admin, client::Increment};
 
 use super::*;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Append, Consistency, Increment, RowOperation};
+use hbase_txn::client::{Append, Consistency, Increment, RowOperation};
 use support::connect_by;
 
 use super::*;
@@ -259,7 +259,7 @@ async fn increments_with_times_in_a_batch_are_as_single_ones() {
         let rows: Vec<_> = results.into_iter().map(|row| row.unwrap().unwrap()).collect();
         let found = rows.iter().map(|row| row.get::<i64>("f", "n").unwrap());
         assert!(found.eq([Some(8), Some(41), Some(1)]), "{rows:?}");
-        let timestamp = |row: &hbase_txn::Row| row.cell("f", "n").unwrap().timestamp;
+        let timestamp = |row: &hbase_txn::client::Row| row.cell("f", "n").unwrap().timestamp;
         assert_eq!(timestamp(&rows[2]), timestamp(&single));
     })
     .await;

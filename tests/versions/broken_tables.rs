@@ -3,8 +3,11 @@
 
 use hbase_provision::{Finding, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName, admin::Admin, latch::LatchTableOptions, lock::LockTableOptions,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, TableDescriptor, TableName},
+    latch::LatchTableOptions,
+    lock::LockTableOptions,
 };
 
 use tokio::process::Command;

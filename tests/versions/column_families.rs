@@ -1,7 +1,7 @@
 //! Column families that are added, modified and deleted one by one.
 
 use futures::future::join_all;
-use hbase_txn::{FamilyDescriptor, admin::Admin};
+use hbase_txn::{admin::Admin, client::FamilyDescriptor};
 
 use super::*;
 

@@ -1,8 +1,11 @@
 //! Conditions, increments and appends with times, and many conditional changes and checks of existence.
 
 use hbase_txn::{
-    Append, Comparator, Comparison, Condition, ErrorKind, FamilyDescriptor, Filter, Get, Increment, Mutation,
-    PartitionedTable, Put, Row, Table, TableDescriptor, TableName, TimeRange,
+    ErrorKind, PartitionedTable,
+    client::{
+        Append, Comparator, Comparison, Condition, FamilyDescriptor, Filter, Get, Increment, Mutation, Put,
+        Row, Table, TableDescriptor, TableName, TimeRange,
+    },
 };
 
 use super::{TestTable, by_three, on_each, plain, put};

@@ -7,7 +7,7 @@
 use std::env;
 
 use fastrand::Rng;
-use hbase_txn::{
+use hbase_txn::client::{
     BytesBinary, CellKind, Comparator, Comparison, FamilyDescriptor, Filter, ReadFilter, Row, TableDescriptor,
 };
 
@@ -331,8 +331,8 @@ fn lines(row: &Row) -> Vec<String> {
 }
 
 /// Returns the answers, or the name of the exception.
-async fn performed(table: &hbase_txn::Table, read: Read) -> Result<Vec<String>, String> {
-    let failed = |error: hbase_txn::Failure<ClientErrorKind>| format!("{error}");
+async fn performed(table: &hbase_txn::client::Table, read: Read) -> Result<Vec<String>, String> {
+    let failed = |error: hbase_txn::client::Failure<ClientErrorKind>| format!("{error}");
     match read {
         Read::Get(get) => {
             let row = table.get(get).await.map_err(failed)?;
@@ -361,7 +361,7 @@ struct Compared {
 
 /// The same table of both clients.
 struct Sides<'a> {
-    table: hbase_txn::Table,
+    table: hbase_txn::client::Table,
     java: &'a JavaSide,
     in_java: &'a TableName,
 }

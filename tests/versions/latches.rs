@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, ErrorKind, Increment, Level, TableDescriptor, TableName,
+    ErrorKind, Level,
     admin::Admin,
+    client::{Connection, Increment, TableDescriptor, TableName},
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Level, Outcome, Scan, TableDescriptor, TableDescriptorExt, TableName,
+    Level, Outcome, TableDescriptorExt,
+    client::{Scan, TableDescriptor, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockLoss, LockManagerOptions, LockTableOptions, PartitionLocks},
 };

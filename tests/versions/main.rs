@@ -39,8 +39,9 @@ use std::collections::BTreeSet;
 
 use hbase_local::HBaseVersion;
 use hbase_txn::{
-    ClientErrorKind, Compression, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan,
-    TableName, TimeRange, admin::Admin,
+    ClientErrorKind, ErrorKind, PartitionedTable,
+    admin::Admin,
+    client::{Compression, Connection, Delete, Get, Mutation, Put, Scan, TableName, TimeRange},
 };
 
 use support::{

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{ClientErrorKind, Connection, Delete, FamilyDescriptor, Put, Scan, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, Delete, FamilyDescriptor, Put, Scan, TableName},
+};
 
 use crate::{
     on_each,

@@ -1,7 +1,8 @@
 //! Cells in the place of a partition's version that are not one.
 
 use hbase_txn::{
-    ClientErrorKind, Delete, OpenOptions, Outcome, Put, Scan, TableDescriptor, TableDescriptorExt, TableName,
+    ClientErrorKind, OpenOptions, Outcome, TableDescriptorExt,
+    client::{Delete, Put, Scan, TableDescriptor, TableName},
 };
 
 use crate::{

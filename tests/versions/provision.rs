@@ -1,7 +1,12 @@
 //! Tables from files: created, and changed with their regions reopened.
 
 use hbase_provision::{Plan, TableFile, audit_table, reopen_table};
-use hbase_txn::{Get, PartitionedTable, TableName, admin::Admin, lock::LockTableOptions};
+use hbase_txn::{
+    PartitionedTable,
+    admin::Admin,
+    client::{Get, TableName},
+    lock::LockTableOptions,
+};
 
 use crate::{
     on_each,

@@ -1,6 +1,9 @@
 //! What servers report of the blocks that they read: 2.6.4 does, the other releases do not.
 
-use hbase_txn::{Condition, QueryMetrics, Row, RowOperation, Table, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Condition, QueryMetrics, Row, RowOperation, Table},
+};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Comparison, IsolationLevel, ReadComparator, ReadFilter, ReadType, Regex, Row};
+use hbase_txn::client::{Comparison, IsolationLevel, ReadComparator, ReadFilter, ReadType, Regex, Row};
 
 use super::*;
 

@@ -1,7 +1,8 @@
 //! Records on every release: an id is applied once, and its outcome can be determined.
 
 use hbase_txn::{
-    Condition, ErrorKind, Get, Increment, Outcome, PartitionedTable, Recorded, Settled, TransactionId,
+    ErrorKind, Outcome, PartitionedTable, Recorded, Settled, TransactionId,
+    client::{Condition, Get, Increment},
 };
 
 use crate::{
@@ -77,7 +78,7 @@ async fn settled_or_rejected_id_is_not_applied_until_committed_again() {
 
         table
             .table()
-            .delete(hbase_txn::Delete::new("xxxstop"))
+            .delete(hbase_txn::client::Delete::new("xxxstop"))
             .await
             .unwrap();
         for id in [&settled, &rejected] {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    RegionInfo,
     admin::{Admin, split_keys_between},
+    client::RegionInfo,
 };
 
 use super::*;
@@ -34,7 +34,7 @@ async fn truncated_region_is_empty_and_others_stay() {
         table.put(put("h", "again")).await.unwrap();
         assert_eq!(value(&table, "h").await.as_deref(), Some("again"));
         let after = admin.regions(&shared.name).await.unwrap();
-        let names = |regions: &[hbase_txn::TableRegion]| -> Vec<Bytes> {
+        let names = |regions: &[hbase_txn::client::TableRegion]| -> Vec<Bytes> {
             regions.iter().map(|found| found.region.name.clone()).collect()
         };
         assert_eq!(names(&after), names(&before));

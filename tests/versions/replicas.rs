@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hbase_txn::{ClientErrorKind, Connection, Consistency, Get, Row, Scan, Table, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind,
+    admin::Admin,
+    client::{Connection, Consistency, Get, Row, Scan, Table, TableName},
+};
 
 use super::{Cluster, TestTable, on_each, plain, put, says};
 use crate::support::{eventually, rows};

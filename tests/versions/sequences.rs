@@ -3,7 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hbase_txn::{Append, Cell, Condition, Delete, Get, Increment, PartitionedTable, Put, Transaction};
+use hbase_txn::{
+    PartitionedTable, Transaction,
+    client::{Append, Cell, Condition, Delete, Get, Increment, Put},
+};
 
 use crate::{
     on_each,

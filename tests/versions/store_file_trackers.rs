@@ -1,8 +1,8 @@
 //! Store file trackers of tables, families and clones of snapshots.
 
 use hbase_txn::{
-    FamilyDescriptor,
     admin::{Admin, CloneSnapshotOptions},
+    client::FamilyDescriptor,
 };
 
 use super::*;

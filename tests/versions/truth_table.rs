@@ -7,8 +7,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hbase_txn::{
-    Comparator, Comparison, Condition, Delete, FamilyDescriptor, Filter, Get, PartitionedTable, Put, Table,
-    TableDescriptor, TableName,
+    PartitionedTable,
+    client::{
+        Comparator, Comparison, Condition, Delete, FamilyDescriptor, Filter, Get, Put, Table,
+        TableDescriptor, TableName,
+    },
 };
 
 use crate::{

@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    Append, ClientErrorKind, Delete, FamilyDescriptor, Increment, OpenOptions, Put, Scan, TableName,
+    ClientErrorKind, OpenOptions,
     admin::Admin,
+    client::{Append, Delete, FamilyDescriptor, Increment, Put, Scan, TableName},
 };
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     },
 };
 
-fn two_families(name: TableName) -> hbase_txn::TableDescriptor {
+fn two_families(name: TableName) -> hbase_txn::client::TableDescriptor {
     by_three_without_endpoint(name).with_family(FamilyDescriptor::new("g"))
 }
 

@@ -1,6 +1,6 @@
 //! The types of the values of cells, by column.
 
-use hbase_txn::{BytesBinary, Cell};
+use hbase_txn::client::{BytesBinary, Cell};
 use serde_json::Value;
 
 use crate::{value_type::ValueType, values::Column};

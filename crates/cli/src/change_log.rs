@@ -18,8 +18,8 @@ use std::{
 use bytes::Bytes;
 use hbase_client::Error;
 use hbase_txn::{
-    BytesBinary, Config, Connection, TableDescriptor,
     admin::{AdminChange, ChangeLog},
+    client::{BytesBinary, Config, Connection, TableDescriptor},
 };
 use jiff::Timestamp;
 use serde::Serialize;

@@ -9,7 +9,9 @@ use std::{
 };
 
 use hbase_txn::{
-    ClientErrorKind, ClusterAddress, Config, Connection, ConnectionUri, TableName, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{ClusterAddress, Config, Connection, ConnectionUri, TableName},
 };
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use hbase_txn::{ConnectionUri, MappedAddress};
+use hbase_txn::client::{ConnectionUri, MappedAddress};
 use tracing_subscriber::EnvFilter;
 
 use crate::{durations, style::ColorChoice, values::Ranged};

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, error::Error as _, fmt::Display, iter::successors, path::Path};
 
-use hbase_txn::{ClientErrorKind, Error, ErrorKind, RemoteException, TableDescriptor, TableDescriptorExt};
+use hbase_txn::{
+    ClientErrorKind, Error, ErrorKind, TableDescriptorExt,
+    client::{RemoteException, TableDescriptor},
+};
 
 /// The hint for a table that does not exist. A read of a mistyped name must not lead to a new table.
 const CHECK_NAME: &str = "check its name: run hbase-txn table list";

@@ -15,7 +15,7 @@ use std::{
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 

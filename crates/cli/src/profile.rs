@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use hbase_txn::{ConnectionUri, MappedAddress};
+use hbase_txn::client::{ConnectionUri, MappedAddress};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},

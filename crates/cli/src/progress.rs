@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::Printable;
+use hbase_txn::client::Printable;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;

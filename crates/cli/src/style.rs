@@ -10,7 +10,7 @@ use clap::{
     ValueEnum,
     builder::styling::{AnsiColor, Style},
 };
-use hbase_txn::Printable;
+use hbase_txn::client::Printable;
 
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,11 @@ use std::{any::TypeId, env, ffi::OsStr, time::Duration};
 
 use clap::{Command, Parser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use hbase_txn::{ClientErrorKind, Connection, Error, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind, Error,
+    admin::Admin,
+    client::{Connection, TableName},
+};
 
 use crate::{
     exit::Failure,

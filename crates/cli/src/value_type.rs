@@ -1,7 +1,7 @@
 //! Types of values: numbers and booleans in the encoding of HBase's `Bytes` class.
 
 use bytes::Bytes;
-use hbase_txn::{FromValue, IntoValue};
+use hbase_txn::client::{FromValue, IntoValue};
 use serde_json::{Number, Value};
 
 /// The type of a value, named as the conversions of HBase's shell are.

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use bytes::Bytes;
-use hbase_txn::parse_bytes_binary;
+use hbase_txn::client::parse_bytes_binary;
 
 use crate::{exit::Failure, value_type::ValueType};
 

@@ -7,13 +7,13 @@ use std::{
 };
 
 use futures::future::try_join_all;
-use hbase_client::Effect;
+use hbase_client::{Connection, Effect};
 use hbase_fake::{FakeHBase, Latency};
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Connection, Error, ErrorKind, Level, Result,
+    Error, ErrorKind, Level, Result,
     latch::{LatchManager, LatchManagerOptions, LatchState},
 };
 

@@ -12,7 +12,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use hbase_txn::{Error, Put, UpdateOptions, Updated};
+/// use hbase_txn::{Error, UpdateOptions, Updated, client::Put};
 ///
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use hbase_txn::{
-    Scan,
+    client::Scan,
     latch::{Barrier, BarrierInfo, BarrierOutcome, LatchManagerOptions},
 };
 use tokio::time::timeout;

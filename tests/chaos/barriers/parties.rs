@@ -13,7 +13,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    ClientErrorKind, Config, Connection, TableName,
+    ClientErrorKind,
+    client::{Config, Connection, TableName},
     latch::{Arrival, Barrier, BarrierOutcome, LatchManagerOptions},
 };
 use tokio::{

@@ -13,7 +13,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Config, Connection, ErrorKind, Level, TableName,
+    ErrorKind, Level,
+    client::{Config, Connection, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, ReleaseOutcome},
 };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_txn::ServiceKind;
+use hbase_txn::client::ServiceKind;
 
 use super::DEADLINE;
 use crate::proxy::{Action, Request};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Get, Table};
+use hbase_txn::client::{Get, Table};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, sleep_until},

@@ -3,7 +3,7 @@
 use std::{any::Any, error::Error as _, fmt, iter, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use hbase_txn::{Error, Outcome, RemoteException, Settled, Unsettled};
+use hbase_txn::{Error, Outcome, Settled, Unsettled, client::RemoteException};
 use tokio::time::{Instant, sleep};
 
 use super::seat::Seat;

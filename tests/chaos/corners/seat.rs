@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use hbase_txn::{
-    Connection, PartitionedTable, Table,
+    PartitionedTable,
+    client::{Connection, Table},
     latch::{LatchManager, LatchManagerOptions, PartitionLatches},
     lock::{LockManager, LockManagerOptions, PartitionLocks},
 };
@@ -97,7 +98,10 @@ impl Seat {
     /// Returns the table, with a cached region and an open connection to its server.
     pub(super) async fn table(&self) -> Table {
         let table = self.connection.table(self.clean.data.name().clone()).unwrap();
-        table.get(hbase_txn::Get::new(self.row("a"))).await.unwrap();
+        table
+            .get(hbase_txn::client::Get::new(self.row("a")))
+            .await
+            .unwrap();
         table
     }
 

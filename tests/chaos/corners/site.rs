@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
-    Config, Connection, PartitionedTable, TableDescriptorExt, TableName,
+    PartitionedTable, TableDescriptorExt,
     admin::Admin,
+    client::{Config, Connection, TableName},
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions, PartitionLatches},
     lock::{LockManager, LockManagerOptions, LockTableOptions, PartitionLocks},
 };

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Connection, Failure, FailureKind, Get, OpenOptions, Outcome, Put, Scan, ServiceKind,
+    ClientErrorKind, OpenOptions, Outcome,
     admin::Admin,
+    client::{Connection, Failure, FailureKind, Get, Put, Scan, ServiceKind},
 };
 use tokio::time::Instant;
 

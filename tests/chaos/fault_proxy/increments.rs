@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_client::Error;
-use hbase_txn::{Append, Get, Increment, Table};
+use hbase_txn::client::{Append, Get, Increment, Table};
 
 use super::Rig;
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Get, Row, Scan, ServiceKind};
+use hbase_txn::client::{Get, Row, Scan, ServiceKind};
 
 use super::{COMMIT, Rig};
 use crate::{

@@ -16,7 +16,10 @@ mod mixed;
 mod shared;
 mod silent_connection;
 
-use hbase_txn::{Config, Connection, Outcome, PartitionedTable, Put, Scan};
+use hbase_txn::{
+    Outcome, PartitionedTable,
+    client::{Config, Connection, Put, Scan},
+};
 
 use crate::{
     cluster::{FAMILY, QUALIFIER, TestCluster, create_table, drop_table},

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Delete, Error, PartitionedTable, Put, Scan, TableDescriptor, TableDescriptorExt};
+use hbase_txn::{
+    Error, PartitionedTable, TableDescriptorExt,
+    client::{Delete, Put, Scan, TableDescriptor},
+};
 use tokio::time::timeout;
 
 use super::Rig;

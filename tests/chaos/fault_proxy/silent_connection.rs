@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hbase_txn::{Get, Increment, Outcome, Put, Scan, TableDescriptorExt, TransactionId, admin::Admin};
+use hbase_txn::{
+    Outcome, TableDescriptorExt, TransactionId,
+    admin::Admin,
+    client::{Get, Increment, Put, Scan},
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{COMMIT, Rig};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use hbase_txn::Connection;
+use hbase_txn::client::Connection;
 use tokio::time::sleep;
 
 use super::{Rig, load::Load};

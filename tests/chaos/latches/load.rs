@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ClientErrorKind, Connection, Level, Scan, latch::LatchManager};
+use hbase_txn::{
+    ClientErrorKind, Level,
+    client::{Connection, Scan},
+    latch::LatchManager,
+};
 use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep},

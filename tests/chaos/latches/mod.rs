@@ -16,8 +16,8 @@ mod waiting;
 use std::time::Duration;
 
 use hbase_txn::{
-    Config, Connection, Scan, TableName,
     admin::Admin,
+    client::{Config, Connection, Scan, TableName},
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
 };
 

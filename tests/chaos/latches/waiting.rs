@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Level, Scan,
+    Level,
     admin::Admin,
+    client::Scan,
     latch::{Latch, WaitOutcome},
 };
 use tokio::task::JoinHandle;

@@ -8,7 +8,12 @@ use std::{
 };
 
 use hbase_local::{BootOptions, Home, LocalCluster};
-use hbase_txn::{Config, Connection, Level, TableName, admin::Admin, lock::LockTableOptions};
+use hbase_txn::{
+    Level,
+    admin::Admin,
+    client::{Config, Connection, TableName},
+    lock::LockTableOptions,
+};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,

@@ -11,7 +11,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Comparison, Condition, Connection, Get, Outcome, PartitionedTable, Put, Table, TableName,
+    Outcome, PartitionedTable,
+    client::{Comparison, Condition, Connection, Get, Put, Table, TableName},
     lock::{LockGuard, LockLoss, LockManager, LockRequest, PartitionLocks, ReleaseOutcome},
 };
 use tokio::{

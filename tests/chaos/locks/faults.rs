@@ -4,7 +4,7 @@ use std::{sync::mpsc, thread, time::Duration};
 
 use fastrand::Rng;
 use hbase_txn::{
-    Connection,
+    client::Connection,
     lock::{LockLoss, ReleaseOutcome},
 };
 use tokio::{sync::oneshot, time::Instant};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hbase_txn::{Cell, CellKind, Condition, Connection, Delete, Get, Put, Scan, Table, TableName};
+use hbase_txn::client::{Cell, CellKind, Condition, Connection, Delete, Get, Put, Scan, Table, TableName};
 
 use super::{CLIENT, FARM};
 

@@ -36,8 +36,9 @@ mod simulated {
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level, TableName,
+    Level,
     admin::Admin,
+    client::{Connection, TableName},
     lock::{LockManager, LockManagerOptions, LockRequest, LockTableOptions},
 };
 

@@ -5,8 +5,9 @@ use std::{path::Path, process::Stdio, time::Duration};
 
 use hbase_provision::audit_cluster;
 use hbase_txn::{
-    Connection, Outcome, PartitionedTable, Put, TableDescriptorExt,
+    Outcome, PartitionedTable, TableDescriptorExt,
     admin::Admin,
+    client::{Connection, Put},
     lock::{LockGuard, LockLoss, PartitionLocks, ReleaseOutcome},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,7 +65,7 @@ async fn apart(connection: &Connection, table: &PartitionedTable) -> Vec<String>
 async fn move_to(connection: &Connection, table: &PartitionedTable, port: u16, there: bool) {
     let admin = Admin::new(connection).with_operation_timeout(PATIENCE);
     let region = admin.regions(table.name()).await.unwrap().remove(0);
-    let is_there = |server: &hbase_txn::ServerName| (server.port == port) == there;
+    let is_there = |server: &hbase_txn::client::ServerName| (server.port == port) == there;
     if region.server.as_ref().is_some_and(is_there) {
         return;
     }

@@ -10,7 +10,8 @@ use std::{
 
 use hbase_provision::audit_cluster;
 use hbase_txn::{
-    Config, Connection, ErrorKind,
+    ErrorKind,
+    client::{Config, Connection},
     lock::{LockGuard, LockManager},
 };
 use tokio::{

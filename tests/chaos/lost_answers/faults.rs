@@ -7,7 +7,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_txn::ServiceKind;
+use hbase_txn::client::ServiceKind;
 use tokio::time::sleep;
 
 use crate::proxy::{Action, Proxy};

@@ -9,8 +9,8 @@ use std::{collections::HashMap, time::Duration};
 use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
-    Condition, Connection, Get, Increment, PartitionedTable, Put, Result, Snapshot, SnapshotOptions,
-    TableDescriptorExt, TransactionId,
+    PartitionedTable, Result, Snapshot, SnapshotOptions, TableDescriptorExt, TransactionId,
+    client::{Condition, Connection, Get, Increment, Put},
 };
 
 use crate::{
@@ -149,7 +149,7 @@ pub(crate) async fn create(
     let boundaries: Vec<String> = partitions.iter().skip(8).step_by(8).cloned().collect();
     let name = create_table_as(connection, settings, test, &boundaries, |descriptor| {
         descriptor
-            .with_family(hbase_txn::FamilyDescriptor::new(MARKS))
+            .with_family(hbase_txn::client::FamilyDescriptor::new(MARKS))
             .with_record_family()
     })
     .await

@@ -11,8 +11,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Connection, Delete, Outcome, PartitionedTable, Scan, Settled, TableDescriptor, TableDescriptorExt,
-    Unsettled,
+    Outcome, PartitionedTable, Settled, TableDescriptorExt, Unsettled,
+    client::{Connection, Delete, Scan, TableDescriptor},
 };
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{Delete, Recorded, Settled, TableDescriptor, TableDescriptorExt, TransactionId};
+use hbase_txn::{
+    Recorded, Settled, TableDescriptorExt, TransactionId,
+    client::{Delete, TableDescriptor},
+};
 use tokio::time::sleep;
 
 use super::{

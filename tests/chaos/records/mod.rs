@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, Durability, FamilyDescriptor, Get, Increment, Outcome, PartitionedTable, Settled,
-    TableDescriptor, TableDescriptorExt, Transaction, TransactionId, Unsettled,
+    Outcome, PartitionedTable, Settled, TableDescriptorExt, Transaction, TransactionId, Unsettled,
+    client::{Connection, Durability, FamilyDescriptor, Get, Increment, TableDescriptor},
 };
 
 use crate::{

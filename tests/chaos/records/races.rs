@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{ErrorKind, Outcome, Put, Recorded, Settled};
+use hbase_txn::{ErrorKind, Outcome, Recorded, Settled, client::Put};
 use tokio::time::sleep;
 
 use super::{BRIEF, COMMIT, LONG, PARTITIONS, Rig, id, is_replayed, settled, times, transaction, unknown};

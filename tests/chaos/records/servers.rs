@@ -9,7 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_txn::{ErrorKind, Increment, Outcome, Recorded, ServerName, Settled, TransactionId, admin::Admin};
+use hbase_txn::{
+    ErrorKind, Outcome, Recorded, Settled, TransactionId,
+    admin::Admin,
+    client::{Increment, ServerName},
+};
 
 use super::{
     BRIEF, COMMIT, LONG, MARKS, PARTITIONS, Rig, bare, id, is_replayed, marks_row, settled, transaction,

@@ -10,8 +10,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Append, Condition, Connection, Error, Outcome, PartitionedTable, Put, Settled, TableDescriptorExt,
-    TransactionId, UpdateOptions, Updated,
+    Error, Outcome, PartitionedTable, Settled, TableDescriptorExt, TransactionId, UpdateOptions, Updated,
+    client::{Append, Condition, Connection, Put},
 };
 use tokio::{
     task::JoinSet,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{FamilyDescriptor, Permission, Put};
+use hbase_txn::client::{FamilyDescriptor, Permission, Put};
 use serde_json::{Value, json};
 
 use crate::harness::{TestTable, answer, command, run, unique_name, uri, with_admin};

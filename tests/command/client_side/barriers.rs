@@ -179,7 +179,7 @@ fn an_arrival_that_can_t_be_is_refused() {
     let table = latch_table("barrier_arrivals");
     told(&barrier(&table, "create", &["2"]), 0);
     barrier(&table, "arrive", &["--participant", ""]).refused(1, &["an empty participant"]);
-    let java = |table: hbase_txn::TableDescriptor| {
+    let java = |table: hbase_txn::client::TableDescriptor| {
         LatchTableOptions::from(table.name).no_state_family().descriptor()
     };
     let java = TestTable::odd("barrier_java", java, &[]);

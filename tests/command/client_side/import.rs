@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{FamilyDescriptor, Row, Scan};
+use hbase_txn::client::{FamilyDescriptor, Row, Scan};
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ pub(crate) fn lines(rows: usize) -> String {
 /// Returns the rows of a table.
 fn scan(table: &TestTable) -> Vec<Row> {
     with_admin(async |_| {
-        let connection = hbase_txn::Connection::connect(uri()).await.unwrap();
+        let connection = hbase_txn::client::Connection::connect(uri()).await.unwrap();
         let mut scanner = connection.table(table.name()).unwrap().scan(Scan::new()).unwrap();
         let mut rows = Vec::new();
         while let Some(row) = scanner.next().await.unwrap() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{TableDescriptor, latch::LatchTableOptions};
+use hbase_txn::{client::TableDescriptor, latch::LatchTableOptions};
 use rstest::rstest;
 use serde_json::{Value, json};
 

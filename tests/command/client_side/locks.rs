@@ -2,7 +2,10 @@
 
 use std::{fs::File, net::Shutdown, time::Duration};
 
-use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
+use hbase_txn::{
+    client::{FamilyDescriptor, TableDescriptor},
+    lock::LockTableOptions,
+};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::Child};
 
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::client::FamilyDescriptor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

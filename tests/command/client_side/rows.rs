@@ -100,7 +100,9 @@ fn toolkit_cells_are_shown_only_if_their_family_is_named() {
 fn versions_and_ttl() {
     let table = TestTable::odd(
         "versions",
-        |table| table.with_family(hbase_txn::FamilyDescriptor::new("f").with_attribute("VERSIONS", "3")),
+        |table| {
+            table.with_family(hbase_txn::client::FamilyDescriptor::new("f").with_attribute("VERSIONS", "3"))
+        },
         &[],
     );
     for stamp in ["1", "2", "3"] {

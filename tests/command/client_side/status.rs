@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
-use hbase_txn::FamilyDescriptor;
+use hbase_txn::client::FamilyDescriptor;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{

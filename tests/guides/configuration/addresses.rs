@@ -1,4 +1,4 @@
-use hbase_txn::{Config, Result};
+use hbase_txn::{Result, client::Config};
 
 fn config() -> Result<Config> {
     Ok(Config::from_uri("hbase+rpc://master-0.hbase")?.with_address_map([

@@ -1,4 +1,7 @@
-use hbase_txn::{Config, Result, TlsOptions};
+use hbase_txn::{
+    Result,
+    client::{Config, TlsOptions},
+};
 
 fn config() -> Result<Config> {
     let tls = TlsOptions::new("/etc/hbase/trust.jks", "changeit")

@@ -1,5 +1,5 @@
 use hbase_fake::{Call, FakeHBase};
-use hbase_txn::{Get, Put};
+use hbase_txn::client::{Get, Put};
 
 #[test]
 fn put_without_an_answer_may_be_applied() {

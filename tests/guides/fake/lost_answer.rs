@@ -1,5 +1,5 @@
 use hbase_fake::{Call, FakeHBase};
-use hbase_txn::{Outcome, PartitionedTable, Put, Settled};
+use hbase_txn::{Outcome, PartitionedTable, Settled, client::Put};
 
 #[test]
 fn order_without_an_answer_is_settled() {

@@ -1,5 +1,5 @@
 use hbase_fake::sim::{Simulation, World};
-use hbase_txn::{Get, Put};
+use hbase_txn::client::{Get, Put};
 
 async fn acknowledged_put_is_read(world: World) {
     world.hbase().create_table("orders", &["f"], &["m"]);

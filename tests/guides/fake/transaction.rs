@@ -1,5 +1,5 @@
 use hbase_fake::FakeHBase;
-use hbase_txn::{PartitionedTable, Put};
+use hbase_txn::{PartitionedTable, client::Put};
 
 #[test]
 fn both_rows_are_written() {

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level,
+    Level,
+    client::Connection,
     latch::{LatchManagerOptions, WaitOutcome},
 };
 

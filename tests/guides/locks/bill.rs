@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use hbase_txn::{Connection, Level, lock::LockManagerOptions};
+use hbase_txn::{Level, client::Connection, lock::LockManagerOptions};
 
 async fn bill(connection: &Connection) -> hbase_txn::Result<()> {
     let locks = LockManagerOptions::new("billing")

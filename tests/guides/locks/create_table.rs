@@ -1,5 +1,5 @@
 use hbase_txn::{
-    Connection,
+    client::Connection,
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 

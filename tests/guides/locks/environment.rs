@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Config, Connection, ConnectionBuilder, Environment, SystemEnvironment};
+use hbase_txn::client::{Config, Connection, ConnectionBuilder, Environment, SystemEnvironment};
 use tokio::time::Instant;
 
 #[derive(Debug)]

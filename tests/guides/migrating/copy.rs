@@ -1,5 +1,8 @@
 use futures::TryStreamExt;
-use hbase_txn::{Condition, Connection, Delete, Get, Mutation, Put, Result, Row, Scan, Table};
+use hbase_txn::{
+    Result,
+    client::{Condition, Connection, Delete, Get, Mutation, Put, Row, Scan, Table},
+};
 
 /// More versions than a family keeps.
 const ALL: u32 = i32::MAX as u32;
@@ -107,7 +110,10 @@ mod tests {
     use bytes::Bytes;
     use futures::future::try_join;
     use hbase_fake::{FakeHBase, Latency};
-    use hbase_txn::{Environment, FamilyDescriptor, TableDescriptor, admin::Admin};
+    use hbase_txn::{
+        admin::Admin,
+        client::{Environment, FamilyDescriptor, TableDescriptor},
+    };
 
     use super::*;
 

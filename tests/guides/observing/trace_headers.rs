@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use hbase_txn::{Config, Connection};
+use hbase_txn::client::{Config, Connection};
 use opentelemetry::global;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;

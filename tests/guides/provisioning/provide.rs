@@ -1,5 +1,5 @@
 use hbase_provision::{Plan, TableFile};
-use hbase_txn::Connection;
+use hbase_txn::client::Connection;
 
 async fn provide(connection: &Connection) -> hbase_txn::Result<()> {
     let file = TableFile::read("schemas/tables/by_prefix_length.toml".as_ref())?;

@@ -1,4 +1,7 @@
-use hbase_txn::{Condition, Connection, Delete, Increment, Outcome, PartitionedTable, Put, Result, Settled};
+use hbase_txn::{
+    Outcome, PartitionedTable, Result, Settled,
+    client::{Condition, Connection, Delete, Increment, Put},
+};
 
 #[tokio::main]
 async fn main() -> Result<()> {

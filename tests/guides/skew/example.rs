@@ -1,5 +1,5 @@
 use hbase_provision::{Sampling, Skew};
-use hbase_txn::Connection;
+use hbase_txn::client::Connection;
 
 async fn example(connection: &Connection) -> hbase_txn::Result<()> {
     let report = Skew::new(connection, "orders")?
@@ -23,7 +23,7 @@ fn example_runs() {
     hbase_fake::FakeHBase::run(async |hbase| {
         crate::open_orders(hbase).await?;
         let connection = hbase.connect().await?;
-        let put = hbase_txn::Put::new("xxxabc").cell("f", "state", "new");
+        let put = hbase_txn::client::Put::new("xxxabc").cell("f", "state", "new");
         connection.table("orders")?.put(put).await?;
         example(&connection).await?;
         Ok(())

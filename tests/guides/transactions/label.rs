@@ -1,4 +1,7 @@
-use hbase_txn::{Condition, Outcome, PartitionedTable, Put};
+use hbase_txn::{
+    Outcome, PartitionedTable,
+    client::{Condition, Put},
+};
 
 async fn reserve(shop: &PartitionedTable, buyer: &str) -> hbase_txn::Result<&'static str> {
     let outcome = shop

@@ -1,4 +1,7 @@
-use hbase_txn::{ClientError, Connection, Error, PartitionedTable, Put};
+use hbase_txn::{
+    ClientError, Error, PartitionedTable,
+    client::{Connection, Put},
+};
 
 #[derive(Debug)]
 enum OrderError {

@@ -1,4 +1,7 @@
-use hbase_txn::{Condition, Increment, Outcome, PartitionedTable, Put, Settled};
+use hbase_txn::{
+    Outcome, PartitionedTable, Settled,
+    client::{Condition, Increment, Put},
+};
 
 async fn place_order(orders: &PartitionedTable) -> hbase_txn::Result<()> {
     let outcome = orders

@@ -1,4 +1,4 @@
-use hbase_txn::{Outcome, PartitionedTable, Put, lock::PartitionLocks};
+use hbase_txn::{Outcome, PartitionedTable, client::Put, lock::PartitionLocks};
 
 async fn finish(orders: &PartitionedTable) -> hbase_txn::Result<()> {
     let locks = PartitionLocks::open(orders).await?;

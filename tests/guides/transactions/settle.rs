@@ -14,7 +14,7 @@ fn only_what_was_committed_was_ordered() {
         let orders = crate::open_orders(hbase).await?;
         let order = orders
             .transaction("xxx")
-            .put(hbase_txn::Put::new("xxxabc").cell("f", "state", "new"))
+            .put(hbase_txn::client::Put::new("xxxabc").cell("f", "state", "new"))
             .id("request-1");
         assert!(order.commit().await.is_committed());
         assert!(was_ordered(&orders, "request-1").await?);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use hbase_txn::{PartitionedTable, Put};
+use hbase_txn::{PartitionedTable, client::Put};
 use tokio::time::timeout;
 
 async fn commit_within_a_second(orders: &PartitionedTable) -> hbase_txn::Result<()> {

@@ -1,4 +1,4 @@
-use hbase_txn::{PartitionedTable, Put, Result, Updated};
+use hbase_txn::{PartitionedTable, Result, Updated, client::Put};
 
 async fn pay(accounts: &PartitionedTable, cents: i64) -> Result<Updated<bool>> {
     accounts

@@ -1,4 +1,7 @@
-use hbase_txn::{Condition, PartitionedTable, Put};
+use hbase_txn::{
+    PartitionedTable,
+    client::{Condition, Put},
+};
 
 async fn values(orders: &PartitionedTable) -> hbase_txn::Result<Option<i64>> {
     let outcome = orders

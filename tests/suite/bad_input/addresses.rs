@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{ClientErrorKind, Config, Connection, Get};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{Config, Connection, Get},
+};
 use rstest::rstest;
 
 use crate::support::{

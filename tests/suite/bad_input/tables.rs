@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ClientErrorKind, Connection, Delete, Get, PartitionedTable, Scan, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind, PartitionedTable,
+    admin::Admin,
+    client::{Connection, Delete, Get, Scan, TableName},
+};
 
 use crate::support::{
     connect, put, says, standalone,

@@ -1,7 +1,7 @@
 //! Concurrent transactions of one partition: they queue in the client and share calls.
 
 use futures::future::join_all;
-use hbase_txn::{OpenOptions, Outcome, PartitionedTable, Scan};
+use hbase_txn::{OpenOptions, Outcome, PartitionedTable, client::Scan};
 
 use crate::support::{
     keys, put, spied,

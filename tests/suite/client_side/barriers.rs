@@ -8,8 +8,9 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, Get, Put, Scan,
+    ClientErrorKind, ErrorKind,
     admin::Admin,
+    client::{Connection, Get, Put, Scan},
     latch::{Barrier, BarrierOutcome, MAX_PARTIES},
 };
 use rstest::rstest;

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{ClientErrorKind, Delete, OpenOptions, Put, Scan};
+use hbase_txn::{
+    ClientErrorKind, OpenOptions,
+    client::{Delete, Put, Scan},
+};
 
 use crate::support::{
     connect, keys, put, rows, says, spied,

@@ -8,8 +8,8 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, Get, Increment, Outcome, PartitionedTable, Recorded, Scan, Settled, Transaction,
-    TransactionId,
+    Outcome, PartitionedTable, Recorded, Settled, Transaction, TransactionId,
+    client::{Connection, Get, Increment, Scan},
 };
 
 use crate::support::{

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
+    Level, TableDescriptorExt,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockGuard, LockManager, LockManagerOptions, LockSet, LockTableOptions, PartitionLocks},
 };
 

@@ -11,7 +11,8 @@ use std::{
 
 use futures::StreamExt;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, Level, Row, Scan, TableDescriptor, TableName,
+    ClientErrorKind, ErrorKind, Level,
+    client::{Connection, Row, Scan, TableDescriptor, TableName},
     coordination::{Election, Leadership},
     lock::{LockLoss, LockTableOptions},
 };

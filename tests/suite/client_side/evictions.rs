@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, TableDescriptor, TableName,
+    ErrorKind, Level,
+    client::{Connection, TableDescriptor, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockHolder, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };

@@ -9,7 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_client::Result;
 use hbase_fake::{Call, FakeHBase, Fault};
-use hbase_txn::{RegionInfo, TableDescriptor, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{RegionInfo, TableDescriptor},
+};
 use rstest::rstest;
 
 use crate::support::table::plain;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
-    Connection, Increment, Level, Scan,
+    Level,
+    client::{Connection, Increment, Scan},
     latch::{Latch, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 use rstest::rstest;

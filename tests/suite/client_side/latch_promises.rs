@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Table,
+    ClientErrorKind, ErrorKind, Level,
     admin::Admin,
+    client::{Cell, Connection, Get, Increment, Table},
     latch::{Latch, LatchManager, LatchState, WaitOutcome},
 };
 

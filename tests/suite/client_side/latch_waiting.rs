@@ -9,8 +9,9 @@ use std::{
 
 use futures::poll;
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, Get, Level, Put,
+    ClientErrorKind, Level,
     admin::Admin,
+    client::{Connection, Delete, Get, Put},
     latch::{Latch, WaitOutcome},
 };
 use tokio::{

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, Level, TableDescriptor, TableName,
+    Level,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
-    Connection, Level,
+    Level,
+    client::Connection,
     coordination::{Election, ReadWriteLock},
     lock::{LockEventKind, LockManager, LockManagerOptions, LockTableOptions},
 };

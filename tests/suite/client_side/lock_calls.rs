@@ -7,7 +7,8 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, Level, TableDescriptor, TableName,
+    Level,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::time::Instant;

@@ -10,7 +10,11 @@ use std::{
 
 use bytes::Bytes;
 use futures::{future::join_all, join};
-use hbase_txn::{Connection, ErrorKind, Get, Level, Put, Row, lock::LockManager};
+use hbase_txn::{
+    ErrorKind, Level,
+    client::{Connection, Get, Put, Row},
+    lock::LockManager,
+};
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
 

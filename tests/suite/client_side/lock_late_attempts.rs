@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hbase_fake::{Call, FakeHBase};
 use hbase_txn::{
-    Connection, Delete, Level, Scan,
+    Level,
+    client::{Connection, Delete, Scan},
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockManager, LockManagerOptions, LockTableOptions},
 };

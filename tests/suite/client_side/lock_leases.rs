@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 
 use hbase_txn::{
-    ErrorKind, Level, TableDescriptor, TableName,
+    ErrorKind, Level,
+    client::{TableDescriptor, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockLoss, LockManager, LockTableOptions},
 };

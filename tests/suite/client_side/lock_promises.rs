@@ -5,8 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, Delete, ErrorKind, Level, Put, Scan, TableDescriptor, TableName,
+    ClientErrorKind, ErrorKind, Level,
     admin::Admin,
+    client::{Condition, Connection, Delete, Put, Scan, TableDescriptor, TableName},
     lock::{
         LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, LockToken, MIN_LEASE,
         ReleaseOutcome,
@@ -303,7 +304,7 @@ async fn w7_hot_lock_leaves_the_same_cells_after_many_cycles() {
         let deletions = stored
             .iter()
             .flat_map(|row| row.cells())
-            .filter(|cell| cell.kind != hbase_txn::CellKind::Put);
+            .filter(|cell| cell.kind != hbase_txn::client::CellKind::Put);
         assert_eq!(deletions.count(), 0);
         assert_eq!(cells().await, before);
     }

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, Error, ErrorKind, Level, TableDescriptor, TableName,
+    Error, ErrorKind, Level,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockGuard, LockManager, LockTableOptions, LockToken, MIN_LEASE},
 };
 use tokio::time::sleep;

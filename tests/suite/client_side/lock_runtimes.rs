@@ -3,7 +3,8 @@
 use std::{thread, time::Duration};
 
 use hbase_txn::{
-    ClientErrorKind, Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
+    ClientErrorKind, Level, TableDescriptorExt,
+    client::{Connection, TableDescriptor, TableName},
     coordination::Semaphore,
     lock::{LockGuard, LockManager, LockManagerOptions, LockRequest, LockTableOptions, PartitionLocks},
 };

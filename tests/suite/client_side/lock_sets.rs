@@ -9,7 +9,8 @@ use std::{
 };
 
 use hbase_txn::{
-    ClientErrorKind, ErrorKind, Level, TableDescriptor, TableDescriptorExt, TableName,
+    ClientErrorKind, ErrorKind, Level, TableDescriptorExt,
+    client::{TableDescriptor, TableName},
     lock::{LockGuard, LockLoss, LockManager, LockRequest, LockSet, LockTableOptions, PartitionLocks},
 };
 

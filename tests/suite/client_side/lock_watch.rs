@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use hbase_txn::{
-    Delete, Level, Put, TableDescriptor, TableName,
+    Level,
+    client::{Delete, Put, TableDescriptor, TableName},
     coordination::Election,
     lock::{LockEvent, LockEventKind, LockManager, LockTableOptions},
 };

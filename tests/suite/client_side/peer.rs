@@ -3,7 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use hbase_txn::{ClientErrorKind, Config, Connection, TlsOptions};
+use hbase_txn::{
+    ClientErrorKind,
+    client::{Config, Connection, TlsOptions},
+};
 use prost::Message;
 use rstest::rstest;
 use tokio::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use hbase_txn::{ClusterAddress, Config};
+use hbase_txn::client::{ClusterAddress, Config};
 
 use crate::support::java::configurations;
 

@@ -1,6 +1,6 @@
 //! Filters of reads, and those of HBase's own client, on the same table.
 
-use hbase_txn::{ReadFilter, Scan};
+use hbase_txn::client::{ReadFilter, Scan};
 
 use crate::support::{
     connect,

@@ -7,7 +7,10 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{CellKind, FamilyDescriptor, Scan, TableDescriptor, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{CellKind, FamilyDescriptor, Scan, TableDescriptor},
+};
 
 use crate::support::{
     connect,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, Get, Level, Scan, TableName,
+    ErrorKind, Level,
     admin::Admin,
+    client::{Connection, Get, Scan, TableName},
     latch::{Latch, LatchState, LatchTableOptions, WaitOutcome},
 };
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    CellKind, Connection, ErrorKind, Get, Level, Scan, TableName,
+    ErrorKind, Level,
     admin::Admin,
+    client::{CellKind, Connection, Get, Scan, TableName},
     lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
 };
 

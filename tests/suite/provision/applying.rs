@@ -2,8 +2,11 @@
 
 use hbase_provision::{Applied, ApplyWatcher, Plan, TableFile, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, PartitionRule, PartitionedTable, Result, Scan, TableDescriptor,
-    TableDescriptorExt, TableName, admin::Admin, latch::LatchTableOptions, lock::LockTableOptions,
+    ClientErrorKind, ErrorKind, PartitionRule, PartitionedTable, Result, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, Scan, TableDescriptor, TableName},
+    latch::LatchTableOptions,
+    lock::LockTableOptions,
 };
 use rstest::rstest;
 

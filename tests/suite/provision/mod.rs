@@ -4,7 +4,10 @@ mod applying;
 mod planning;
 
 use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Change, Plan, TableFile};
-use hbase_txn::{Connection, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Connection, TableName},
+};
 
 use crate::support::table::TestTable;
 

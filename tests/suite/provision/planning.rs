@@ -1,7 +1,7 @@
 //! Plans of changes to a cluster, which change nothing themselves.
 
 use hbase_provision::{Plan, TableAlteration, TableFile};
-use hbase_txn::{PartitionRule, TableDescriptorExt, TableName, admin::Admin};
+use hbase_txn::{PartitionRule, TableDescriptorExt, admin::Admin, client::TableName};
 use serde_json::{Value, json};
 
 use super::{allowing_losses, apply, by_three, file, is_settled, plan, told, unmade};
@@ -150,7 +150,9 @@ async fn settings_not_in_the_file_are_kept_and_reported() {
                 "org.apache.hadoop.hbase.regionserver.ConstantSizeRegionSplitPolicy",
             )
             .with_attribute("owned-by", "somebody")
-            .with_family(hbase_txn::FamilyDescriptor::new("f").with_attribute("BLOOMFILTER", "ROWCOL"))
+            .with_family(
+                hbase_txn::client::FamilyDescriptor::new("f").with_attribute("BLOOMFILTER", "ROWCOL"),
+            )
     };
     let table = TestTable::create("leftalone", odd, &["ggg"]).await;
     let file = by_three(&table.name, "split = {keys = ['ggg', 'ppp']}");

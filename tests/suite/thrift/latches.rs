@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Scan, Table,
+    ClientErrorKind, ErrorKind, Level,
     admin::Admin,
+    client::{Cell, Connection, Get, Increment, Scan, Table},
     latch::{Latch, LatchInfo, LatchManager, LatchState, WaitOutcome},
     thrift::{ThriftConnection, ThriftLatch, ThriftLatchManager},
 };
@@ -506,7 +507,7 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
     }
     // No cell is left without an expiry.
     let left = rows(&sides.data, Scan::new()).await;
-    for cell in left.iter().flat_map(hbase_txn::Row::cells) {
+    for cell in left.iter().flat_map(hbase_txn::client::Row::cells) {
         assert!(cell.expires_at().is_some(), "{cell:?}");
     }
 }

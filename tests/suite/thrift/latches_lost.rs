@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use hbase_local::LocalCluster;
 use hbase_txn::{
-    ClientErrorKind, Connection, ErrorKind, Level, Result,
+    ClientErrorKind, ErrorKind, Level, Result,
+    client::Connection,
     latch::{Latch, LatchState},
     thrift::{ThriftConnection, ThriftLatch},
 };

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    ClientErrorKind, Error, ErrorKind, Increment, Level, Put, Result, TableName,
+    ClientErrorKind, Error, ErrorKind, Level, Result,
     admin::Admin,
+    client::{Increment, Put, TableName},
     latch::{LatchState, WaitOutcome},
     thrift::{ThriftLatchManager, ThriftLatchManagerOptions},
 };

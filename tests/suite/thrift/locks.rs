@@ -9,8 +9,9 @@ use std::{
 };
 
 use hbase_txn::{
-    ClientErrorKind, Delete, ErrorKind, Get, Level, Put,
+    ClientErrorKind, ErrorKind, Level,
     admin::Admin,
+    client::{Delete, Get, Put},
     lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome},
     thrift::{ThriftConnection, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions},
 };

@@ -21,7 +21,8 @@ mod silence;
 use std::time::Duration;
 
 use hbase_txn::{
-    Level, TableName,
+    Level,
+    client::TableName,
     thrift::{
         ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard, ThriftLockManager,
         ThriftLockManagerOptions,

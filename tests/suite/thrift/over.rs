@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, Level, Scan,
+    Level,
     admin::Admin,
+    client::{Connection, Scan},
     lock::{LockLoss, LockManager, LockToken, ReleaseOutcome},
     thrift::ThriftLockManager,
 };

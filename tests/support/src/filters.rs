@@ -1,6 +1,6 @@
 //! A table, and all filters of reads with the rows that they find in it.
 
-use hbase_txn::{
+use hbase_txn::client::{
     Cell, Comparator, Comparison, Connection, DependentColumnFilter, FamilyDescriptor, Filter, Put,
     ReadComparator, ReadFilter, Regex, RegexEngine, RegexFlag, Scan, SingleColumnValueFilter, Table,
     TableDescriptor, TableName,

@@ -1,7 +1,7 @@
 //! Messages that the library would never send, by the numbers of their fields.
 
 use bytes::Bytes;
-use hbase_txn::EndpointCall;
+use hbase_txn::client::EndpointCall;
 use prost::Message;
 
 #[derive(Message)]

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use hbase_txn::{DelegationToken, TokenFile};
+use hbase_txn::client::{DelegationToken, TokenFile};
 
 /// Clears the screen, sets the title, moves the cursor, ends the line, and the same in one byte.
 pub const HOSTILE: &str = "\x1b[2J\x1b]0;owned\x07\r\n\x08\x7f\u{9b}2Jfine";

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, TableName,
     admin::Admin,
+    client::{Connection, TableName},
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
 };
 

@@ -51,8 +51,10 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use hbase_local::{HBaseVersion, LocalCluster};
 use hbase_txn::{
-    Config, Connection, Connector, Error, Get, IntoBytes, IntoValue, Outcome, Put, ResultScanner, Row, Scan,
-    Table, Transaction,
+    Error, Outcome, Transaction,
+    client::{
+        Config, Connection, Connector, Get, IntoBytes, IntoValue, Put, ResultScanner, Row, Scan, Table,
+    },
 };
 
 use self::{forwarder::Forwarder, spy::Spy};

@@ -2,8 +2,8 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_txn::{
-    Connection, TableName,
     admin::Admin,
+    client::{Connection, TableName},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 

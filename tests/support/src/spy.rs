@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
+use hbase_txn::client::{Connector, DialTarget, Io, ServiceKind};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,

@@ -7,8 +7,9 @@ use std::sync::{
 
 use bytes::Bytes;
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, OpenOptions, PartitionRule, PartitionedTable, RegionInfo, Table,
-    TableDescriptor, TableDescriptorExt, TableName, admin::Admin,
+    OpenOptions, PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{Config, Connection, FamilyDescriptor, RegionInfo, Table, TableDescriptor, TableName},
 };
 use tokio::sync::Mutex;
 

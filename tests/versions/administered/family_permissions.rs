@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Outcome, Permission, Result, TableDescriptor, TableDescriptorExt, TransactionId,
+    Outcome, Result, TableDescriptorExt, TransactionId,
     admin::{Admin, PermissionScope, UserPermission},
+    client::{Permission, TableDescriptor},
     latch::PartitionLatches,
     lock::PartitionLocks,
 };

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    ClientErrorKind, Config, Connection, Consistency, Get, MetaReplicaMode, Row, Scan, admin::Admin,
+    ClientErrorKind,
+    admin::Admin,
+    client::{Config, Connection, Consistency, Get, MetaReplicaMode, Row, Scan},
 };
 
 use crate::support::{connect_by, eventually, spy::Spy};

@@ -2,9 +2,9 @@
 
 use futures::future::join_all;
 use hbase_txn::{
-    Failure, FailureKind, Increment, Outcome, Permission, Row, RowOperation, Table, TableDescriptor,
-    Transaction,
+    Outcome, Transaction,
     admin::{Admin, CloneSnapshotOptions, PermissionScope, UserPermission},
+    client::{Failure, FailureKind, Increment, Permission, Row, RowOperation, Table, TableDescriptor},
 };
 
 use crate::*;

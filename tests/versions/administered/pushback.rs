@@ -1,6 +1,6 @@
 //! Bulk writes that follow the load of regions, which the servers of these clusters report.
 
-use hbase_txn::{Connection, Scan, Table, TableDescriptor, TableName, WriterOptions};
+use hbase_txn::client::{Connection, Scan, Table, TableDescriptor, TableName, WriterOptions};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::{Cluster, TestTable, keys, plain, put, versions};
@@ -40,7 +40,7 @@ async fn write_stream(table: &Table) {
     writer.flush().await.unwrap();
 }
 
-fn row(number: usize) -> hbase_txn::Put {
+fn row(number: usize) -> hbase_txn::client::Put {
     put(format!("{number:04}"), vec![b'v'; 1 << 10])
 }
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Append, Condition, Increment, OpenOptions, Table, TableState,
+    OpenOptions,
     admin::{Admin, QuotaTarget, SpaceQuota, SpaceViolationPolicy, Throttle, ThrottleInterval, ThrottleType},
+    client::{Append, Condition, Increment, Table, TableState},
 };
 
 use crate::*;

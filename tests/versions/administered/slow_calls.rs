@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Comparison, ReadFilter, Regex, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{Comparison, ReadFilter, Regex},
+};
 
 use crate::*;
 use support::eventually;

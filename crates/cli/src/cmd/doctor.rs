@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hbase_provision::{ClusterAudit, audit_cluster};
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use super::audit::{Audited, Watch};
 use crate::{exit::Outcome, global::Global, output, progress::Progress};

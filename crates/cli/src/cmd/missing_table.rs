@@ -3,7 +3,8 @@
 use std::future::Future;
 
 use hbase_txn::{
-    ClientErrorKind, Connection, Error, Result, TableName,
+    ClientErrorKind, Error, Result,
+    client::{Connection, TableName},
     latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };

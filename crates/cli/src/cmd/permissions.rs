@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use hbase_txn::{
-    BytesBinary, Permission, TableName,
     admin::{Admin, PermissionScope, UserPermission},
+    client::{BytesBinary, Permission, TableName},
 };
 use serde::Serialize;
 

@@ -2,11 +2,11 @@
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use hbase_txn::{
-    TableName,
     admin::{
         Admin, QuotaScope, QuotaTarget, SpaceQuota, SpaceQuotaSettings, SpaceViolationPolicy, Throttle,
         ThrottleInterval, ThrottleSettings, ThrottleType,
     },
+    client::TableName,
 };
 use serde::Serialize;
 

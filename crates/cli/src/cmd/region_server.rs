@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use hbase_txn::{
-    ServerName,
     admin::{Admin, OnlineRegion},
+    client::ServerName,
 };
 use serde::Serialize;
 

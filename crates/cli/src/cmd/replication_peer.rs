@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{ArgGroup, Args, Subcommand};
 use hbase_txn::{
-    ClientErrorKind, Error, TableName,
+    ClientErrorKind, Error,
     admin::{Admin, ReplicationPeer, ReplicationPeerConfig},
+    client::TableName,
 };
 use serde::Serialize;
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hbase_txn::admin::Admin;
 use hbase_txn::{
-    TableName, TableState,
-    admin::{CloneSnapshotOptions, SnapshotDescription, SnapshotKind},
+    admin::{Admin, CloneSnapshotOptions, SnapshotDescription, SnapshotKind},
+    client::{TableName, TableState},
 };
 use jiff::Timestamp;
 use serde::Serialize;

@@ -2,7 +2,11 @@
 
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use hbase_txn::{ClientErrorKind, PartitionRule, ServerName, TableDescriptor, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind, PartitionRule,
+    admin::Admin,
+    client::{ServerName, TableDescriptor, TableName},
+};
 use serde::Serialize;
 
 use crate::{

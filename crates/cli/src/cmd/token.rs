@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hbase_txn::{Connection, DelegationToken, Error, TokenFile, TokenFileFormat};
+use hbase_txn::{
+    Error,
+    client::{Connection, DelegationToken, TokenFile, TokenFileFormat},
+};
 use jiff::Timestamp;
 use serde::Serialize;
 

@@ -316,7 +316,7 @@ fn defaults_of_a_file_equal_those_of_table_create() {
     let file = parse(SOUND).unwrap();
     let expected = TableDescriptor::new("orders")
         .unwrap()
-        .with_family(hbase_txn::FamilyDescriptor::new("f"))
+        .with_family(hbase_txn::client::FamilyDescriptor::new("f"))
         .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
         .with_multi_row_mutation_endpoint()
         .with_record_family()

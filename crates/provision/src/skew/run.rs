@@ -70,7 +70,7 @@ pub enum Sampling {
 /// # hbase_fake::FakeHBase::run(async |hbase| {
 /// # hbase.create_partitioned_table("orders", &["f"], 3);
 /// # let connection = hbase.connect().await?;
-/// # let put = hbase_txn::Put::new("xxxabc").cell("f", "state", "new");
+/// # let put = hbase_txn::client::Put::new("xxxabc").cell("f", "state", "new");
 /// # connection.table("orders")?.put(put).await?;
 /// let report = Skew::new(&connection, "orders")?.largest(10).run(|_| {}).await?;
 /// for partition in &report.largest {

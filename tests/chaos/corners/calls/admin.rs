@@ -1,6 +1,10 @@
 //! Calls that the master answers.
 
-use hbase_txn::{FamilyDescriptor, PartitionedTable, TableDescriptor, TableName, TableState, admin::Admin};
+use hbase_txn::{
+    PartitionedTable,
+    admin::Admin,
+    client::{FamilyDescriptor, TableDescriptor, TableName, TableState},
+};
 
 use super::super::{
     report::{Call, Prepared, Reported},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hbase_txn::{Append, Condition, Delete, EndpointCall, Get, Increment, Put, Row, Scan, Table};
+use hbase_txn::client::{Append, Condition, Delete, EndpointCall, Get, Increment, Put, Row, Scan, Table};
 use prost::Message;
 
 use super::super::{

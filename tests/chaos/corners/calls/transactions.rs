@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use hbase_txn::{
-    Condition, Error, Increment, Outcome, Put, Recorded, Settled, Transaction, TransactionId, UpdateOptions,
-    UpdateView, Updated,
+    Error, Outcome, Recorded, Settled, Transaction, TransactionId, UpdateOptions, UpdateView, Updated,
+    client::{Condition, Increment, Put},
 };
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hbase_txn::{Connection, lock::LockManager};
+use hbase_txn::{client::Connection, lock::LockManager};
 use tokio::sync::Notify;
 
 use crate::locks::{Rig, Sort, locks_of, request};

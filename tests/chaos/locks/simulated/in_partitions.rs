@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, FamilyDescriptor, Get, TableDescriptorExt, admin::Admin};
+use hbase_txn::{
+    TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, FamilyDescriptor, Get},
+};
 
 use crate::locks::contest::{Contest, HIGHEST, Terms, partition};
 use crate::{

@@ -14,7 +14,7 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Connection, Get, Table,
+    client::{Connection, Get, Table},
     lock::{LockGuard, LockManager, LockRequest, ReleaseOutcome},
 };
 use tokio::{

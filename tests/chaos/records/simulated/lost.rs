@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Condition, Outcome, PartitionedTable, Put, Recorded, Settled, Transaction, TransactionId};
+use hbase_txn::{
+    Outcome, PartitionedTable, Recorded, Settled, Transaction, TransactionId,
+    client::{Condition, Put},
+};
 
 use crate::records::{
     ATTEMPT, BRIEF, COMMIT, LONG, PARTITIONS, Rig, bare, id, is_replayed, settled, transaction, unknown,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, Error, ErrorKind, FamilyDescriptor, Level, Put, Scan,
-    TableDescriptor, TableName,
+    ClientErrorKind, Error, ErrorKind, Level,
+    client::{Condition, Connection, FamilyDescriptor, Put, Scan, TableDescriptor, TableName},
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockManager, LockManagerOptions, LockTableOptions},
 };

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    ClientErrorKind, Connection, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor, TableName,
+    ClientErrorKind, Error, ErrorKind, Level,
     admin::Admin,
+    client::{Connection, FamilyDescriptor, Put, TableDescriptor, TableName},
     latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor,
-    TableName,
+    ClientErrorKind, Error, ErrorKind, Level,
     admin::Admin,
+    client::{Connection, Delete, FamilyDescriptor, Put, TableDescriptor, TableName},
     lock::{
         LockInfo, LockLoss, LockManager, LockManagerOptions, LockName, LockTableOptions, LockToken,
         ReleaseOutcome,
@@ -289,7 +289,11 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
         let guard = request.acquire().await.unwrap();
         assert!(guard.release().await.unwrap().is_released());
         // Cells that do not belong to the lock are left alone.
-        let left = table.get(hbase_txn::Get::new(row)).await.unwrap().unwrap();
+        let left = table
+            .get(hbase_txn::client::Get::new(row))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(left.value("D", "").unwrap(), "no qualifier");
         assert_eq!(left.value("D", "other").unwrap().len(), 1 << 16);
     }
@@ -412,7 +416,11 @@ async fn unfit_table_gives_the_reason_and_other_families_are_fine() {
     table.of(&connection).put(put).await.unwrap();
     let guard = locks.lock(Level::Dc, "a").unwrap().acquire().await.unwrap();
     assert!(guard.release().await.unwrap().is_released());
-    let left = table.of(&connection).get(hbase_txn::Get::new(row)).await.unwrap();
+    let left = table
+        .of(&connection)
+        .get(hbase_txn::client::Get::new(row))
+        .await
+        .unwrap();
     assert_eq!(left.unwrap().value("f", "L").unwrap(), "M");
 
     Admin::new(&connection).disable_table(&table.name).await.unwrap();

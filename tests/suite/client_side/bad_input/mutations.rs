@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Append, ClientErrorKind, Delete, Durability, Increment, Mutation, OpenOptions, Put, Scan, Table,
+    ClientErrorKind, OpenOptions,
+    client::{Append, Delete, Durability, Increment, Mutation, Put, Scan, Table},
 };
 use rstest::rstest;
 

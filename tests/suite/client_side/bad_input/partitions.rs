@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, Delete, ErrorKind, OpenOptions, PartitionedTable, Put, Scan,
-    TableDescriptor, TableName, admin::Admin,
+    ClientErrorKind, ErrorKind, OpenOptions, PartitionedTable,
+    admin::Admin,
+    client::{Condition, Connection, Delete, Put, Scan, TableDescriptor, TableName},
 };
 use rstest::rstest;
 

@@ -1,6 +1,6 @@
 //! Outdated region caches of a client.
 
-use hbase_txn::{ErrorKind, OpenOptions, Scan};
+use hbase_txn::{ErrorKind, OpenOptions, client::Scan};
 
 use crate::support::{
     connect, keys, put, says, spied,

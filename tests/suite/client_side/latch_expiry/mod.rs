@@ -7,7 +7,7 @@ mod sequence;
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Level, RegionInfo, admin::Admin};
+use hbase_txn::{Level, admin::Admin, client::RegionInfo};
 use tokio::sync::Semaphore;
 
 use crate::support::{

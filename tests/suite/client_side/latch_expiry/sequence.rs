@@ -6,7 +6,8 @@ use std::{
 };
 
 use hbase_txn::{
-    Cell, Error, Get, Increment, Level, Table,
+    Error, Level,
+    client::{Cell, Get, Increment, Table},
     latch::{Latch, LatchManager, WaitOutcome},
 };
 use tokio::{sync::Semaphore, task::JoinHandle, time::sleep};

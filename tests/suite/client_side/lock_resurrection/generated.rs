@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{RegionInfo, admin::Admin};
+use hbase_txn::{admin::Admin, client::RegionInfo};
 use tokio::sync::Semaphore;
 
 use super::sequence::{Event, Plan, Players, Sequence};

@@ -6,7 +6,11 @@ mod sequence;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_txn::{Delete, Get, Level, Put, admin::Admin};
+use hbase_txn::{
+    Level,
+    admin::Admin,
+    client::{Delete, Get, Put},
+};
 
 use crate::support::{
     connect,

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    ClientErrorKind, Delete, ErrorKind, Level, Table,
+    ClientErrorKind, ErrorKind, Level,
+    client::{Delete, Table},
     lock::{LockGuard, LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome},
 };
 use tokio::sync::Semaphore;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Condition, ErrorKind, Outcome, TransactionId, lock::LockLoss};
+use hbase_txn::{ErrorKind, Outcome, TransactionId, client::Condition, lock::LockLoss};
 
 use super::{LEASE, SHARED, client, held, is_free, is_taken_now, refused_by};
 use crate::support::{connect, put, value};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    ClientErrorKind, Durability, ErrorKind, Level, OpenOptions, Outcome,
+    ClientErrorKind, ErrorKind, Level, OpenOptions, Outcome,
+    client::Durability,
     lock::{LockManagerOptions, LockTableOptions, PartitionLocks},
 };
 

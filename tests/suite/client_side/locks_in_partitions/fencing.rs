@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use hbase_txn::{Condition, ErrorKind, Increment, Outcome, TransactionId, admin::Admin, lock::LockLoss};
+use hbase_txn::{
+    ErrorKind, Outcome, TransactionId,
+    admin::Admin,
+    client::{Condition, Increment},
+    lock::LockLoss,
+};
 
 use super::{LEASE, SHARED, client, held, refused_by, with_locks};
 use crate::support::{connect, eventually, put, table::TestTable, value};
@@ -82,7 +87,7 @@ async fn renewals_at_any_rate_are_in_no_way_of_fenced_commits() {
     assert!(renewals > 100, "{renewals} renewals");
     let row = table
         .table()
-        .get(hbase_txn::Get::new("rencount"))
+        .get(hbase_txn::client::Get::new("rencount"))
         .await
         .unwrap()
         .unwrap();

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    ClientErrorKind, Condition, Connection, ErrorKind, Outcome, PartitionedTable, Settled, lock::LockLoss,
+    ClientErrorKind, ErrorKind, Outcome, PartitionedTable, Settled,
+    client::{Condition, Connection},
+    lock::LockLoss,
 };
 
 use super::{LEASE, SHARED, client, held, is_free};

@@ -18,7 +18,8 @@ mod releasing;
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Outcome, PartitionedTable, TableDescriptor, TableDescriptorExt, TableName,
+    Outcome, PartitionedTable, TableDescriptorExt,
+    client::{Connection, TableDescriptor, TableName},
     lock::{LockGuard, LockRequest, PartitionLocks},
 };
 

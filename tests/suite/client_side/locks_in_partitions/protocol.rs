@@ -2,7 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Append, Condition, Get, Put, TableDescriptor, TableDescriptorExt, admin::Admin};
+use hbase_txn::{
+    TableDescriptorExt,
+    admin::Admin,
+    client::{Append, Condition, Get, Put, TableDescriptor},
+};
 
 use super::{LEASE, SHARED, client, held, is_free, is_taken_now, with_locks};
 use crate::support::{

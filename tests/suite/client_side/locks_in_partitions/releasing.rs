@@ -1,7 +1,8 @@
 //! Locks released atomically with the result.
 
 use hbase_txn::{
-    Condition, TransactionId,
+    TransactionId,
+    client::Condition,
     lock::{LockLoss, PartitionLocks},
 };
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use hbase_provision::{Plan, Repair, TableAlteration};
-use hbase_txn::{ClientErrorKind, Connection, TableDescriptor, TableDescriptorExt, TableName, admin::Admin};
+use hbase_txn::{
+    ClientErrorKind, TableDescriptorExt,
+    admin::Admin,
+    client::{Connection, TableDescriptor, TableName},
+};
 
 use crate::provision::{by_three, plan};
 use crate::support::{

@@ -14,7 +14,9 @@ use std::{
 use futures::future::{BoxFuture, join};
 use hbase_provision::{ApplyStep, ApplyWatcher, Plan, audit_table};
 use hbase_txn::{
-    ClientErrorKind, Connector, DialTarget, ErrorKind, FamilyDescriptor, Io, TableName, admin::Admin,
+    ClientErrorKind, ErrorKind,
+    admin::Admin,
+    client::{Connector, DialTarget, FamilyDescriptor, Io, TableName},
 };
 use rstest::rstest;
 use tokio::{

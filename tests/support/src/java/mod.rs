@@ -8,7 +8,7 @@ mod logins;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
 
-use hbase_txn::{ClusterAddress, Config, HostPort, TableName};
+use hbase_txn::client::{ClusterAddress, Config, HostPort, TableName};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;

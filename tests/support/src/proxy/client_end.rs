@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use hbase_txn::ServiceKind;
+use hbase_txn::client::ServiceKind;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use super::Shared;

@@ -29,7 +29,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
+use hbase_txn::client::{Connector, DialTarget, Io, ServiceKind};
 use tokio::net::TcpStream;
 
 use bytes::Bytes;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_txn::ServiceKind;
+use hbase_txn::client::ServiceKind;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, split},
     net::TcpStream,

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use hbase_txn::{
-    Level, TableName,
+    Level,
+    client::TableName,
     coordination::{self, CoordinationInfo, CoordinationState},
     lock::{LockHolder, LockInfo, LockManagerOptions, LockName},
 };

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use bytes::Bytes;
-use hbase_txn::{TransactionId, parse_bytes_binary};
+use hbase_txn::{TransactionId, client::parse_bytes_binary};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_txn::{Append, Delete, Increment, Mutation, Put};
+use hbase_txn::client::{Append, Delete, Increment, Mutation, Put};
 use serde::{Deserialize, Deserializer};
 
 use super::{LineValue, keys};

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use hbase_txn::{
-    Level, TableName,
+    Level,
+    client::TableName,
     latch::{
         Barrier as Parties, BarrierInfo, BarrierOutcome, LatchManagerOptions, LatchName, MAX_LATCH_TTL,
         MAX_PARTIES, MIN_LATCH_TTL,

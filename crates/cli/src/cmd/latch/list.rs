@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hbase_txn::{
-    TableName,
+    client::TableName,
     latch::{LatchManagerOptions, LatchName, ListedBarrier, ListedLatch},
 };
 use serde::Serialize;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use hbase_txn::{
-    BytesBinary, Level, TableName,
+    Level,
+    client::{BytesBinary, TableName},
     latch::{Latch, LatchManagerOptions, LatchName},
     lock::LockName,
 };

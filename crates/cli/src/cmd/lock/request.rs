@@ -4,7 +4,8 @@ use std::{future::Future, sync::OnceLock, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
-    Connection, ErrorKind,
+    ErrorKind,
+    client::Connection,
     lock::{LockGuard, LockManager, LockRequest, LockTableOptions},
 };
 use tokio::time::timeout;

@@ -8,7 +8,7 @@ use futures::{
     stream::{BoxStream, select_all},
 };
 use hbase_txn::{
-    TableName,
+    client::TableName,
     lock::{LockEvent, LockEventKind, LockManager, LockName},
 };
 use jiff::Timestamp;

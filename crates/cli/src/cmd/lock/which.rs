@@ -4,7 +4,8 @@ use std::{fmt, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
-    BytesBinary, Connection, Level, TableName,
+    Level,
+    client::{BytesBinary, Connection, TableName},
     lock::{LockManager, LockManagerOptions, LockName, MAX_LEASE, MIN_LEASE},
 };
 use serde::{Serialize, Serializer, ser::SerializeMap};

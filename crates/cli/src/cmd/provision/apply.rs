@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, sync::Mutex};
 
 use clap::Args;
 use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Plan};
-use hbase_txn::{Connection, TableName};
+use hbase_txn::client::{Connection, TableName};
 use serde::Serialize;
 
 use super::{files, show};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hbase_provision::export_table;
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 use serde::Serialize;
 
 use crate::{

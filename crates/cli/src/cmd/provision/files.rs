@@ -6,7 +6,7 @@ use std::{
 };
 
 use hbase_provision::{Plan, TableFile};
-use hbase_txn::{ClientErrorKind, Connection};
+use hbase_txn::{ClientErrorKind, client::Connection};
 
 use tokio::io::{AsyncReadExt, stdin};
 

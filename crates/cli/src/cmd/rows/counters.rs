@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clap::Args;
 use hbase_client::{Error, Table};
-use hbase_txn::{BytesBinary, Get, Row, TableName};
+use hbase_txn::client::{BytesBinary, Get, Row, TableName};
 
 use super::{read::print_row, reserved::Reserved};
 use crate::{
@@ -83,7 +83,7 @@ impl Increment {
         let columns: Vec<Column> = self.amounts.iter().map(|amount| amount.column.clone()).collect();
         let amounts = self.amounts.into_iter();
         let increment = amounts.fold(
-            hbase_txn::Increment::new(self.row.clone()),
+            hbase_txn::client::Increment::new(self.row.clone()),
             |all, Amount { column, by }| all.column(column.family, column.qualifier, by),
         );
         let connection = global.connect().await?;
@@ -128,7 +128,7 @@ impl Append {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let cells = self.cells.into_iter();
         let append = cells.fold(
-            hbase_txn::Append::new(self.row.clone()),
+            hbase_txn::client::Append::new(self.row.clone()),
             |all, CellValue { column, value }| all.cell(column.family, column.qualifier, value),
         );
         let connection = global.connect().await?;

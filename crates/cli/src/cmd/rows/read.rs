@@ -6,8 +6,11 @@ use bytes::Bytes;
 use clap::Args;
 use futures::poll;
 use hbase_txn::{
-    BytesBinary, Cell, CellKind, Comparator, Comparison, Filter, ReadFilter, ResultScanner, Row,
-    TableDescriptor, TableDescriptorExt, TableName,
+    TableDescriptorExt,
+    client::{
+        BytesBinary, Cell, CellKind, Comparator, Comparison, Filter, ReadFilter, ResultScanner, Row,
+        TableDescriptor, TableName,
+    },
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -121,10 +124,10 @@ impl Range {
     }
 
     /// Returns a scan of these cells of the rows.
-    pub(in crate::cmd) fn scan(self, cells: Selection) -> Result<hbase_txn::Scan, Failure> {
+    pub(in crate::cmd) fn scan(self, cells: Selection) -> Result<hbase_txn::client::Scan, Failure> {
         let mut scan = match self.prefix {
-            Some(prefix) => hbase_txn::Scan::prefix(prefix),
-            None => hbase_txn::Scan::new()
+            Some(prefix) => hbase_txn::client::Scan::prefix(prefix),
+            None => hbase_txn::client::Scan::new()
                 .start_row(self.start_row.unwrap_or_default())
                 .stop_row(self.stop_row.unwrap_or_default()),
         };
@@ -194,7 +197,7 @@ impl Selection {
 impl Get {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let (value_types, versions) = (self.cells.value_types(), self.cells.versions()?);
-        let mut get = hbase_txn::Get::new(self.row);
+        let mut get = hbase_txn::client::Get::new(self.row);
         if let Some(filter) = self.cells.filter() {
             get = get.filter(filter);
         }

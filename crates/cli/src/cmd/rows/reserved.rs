@@ -1,7 +1,11 @@
 //! Refuses writes of rows in which the library keeps its own data.
 
 use clap::Args;
-use hbase_txn::{Connection, PartitionRule, Table, TableName, admin::Admin};
+use hbase_txn::{
+    PartitionRule,
+    admin::Admin,
+    client::{Connection, Table, TableName},
+};
 
 use crate::exit::Failure;
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{BytesBinary, TableName};
+use hbase_txn::client::{BytesBinary, TableName};
 
 use super::reserved::Reserved;
 use crate::{
@@ -64,7 +64,7 @@ pub(crate) struct Delete {
 impl Put {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         self.refuse_a_cell_twice()?;
-        let mut put = hbase_txn::Put::new(self.row.clone());
+        let mut put = hbase_txn::client::Put::new(self.row.clone());
         for CellValue { column, value } in self.cells {
             put = put.cell(column.family, column.qualifier, value);
         }
@@ -100,7 +100,7 @@ impl Put {
 
 impl Delete {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let mut delete = hbase_txn::Delete::new(self.row.clone());
+        let mut delete = hbase_txn::client::Delete::new(self.row.clone());
         for Part { family, qualifier } in self.parts {
             delete = match qualifier {
                 Some(qualifier) => delete.column(family, qualifier),

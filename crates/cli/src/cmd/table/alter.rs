@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clap::Args;
 use hbase_provision::{Plan, TableAlteration};
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use super::rule::Rule;
 use crate::{

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hbase_provision::audit_table;
-use hbase_txn::{TableName, admin::Admin};
+use hbase_txn::{admin::Admin, client::TableName};
 
 use crate::{
     cmd::audit::{Audited, Watch},

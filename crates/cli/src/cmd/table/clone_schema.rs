@@ -1,7 +1,7 @@
 //! `hbase-txn table clone-schema`.
 
 use clap::Args;
-use hbase_txn::{TableName, admin::Admin};
+use hbase_txn::{admin::Admin, client::TableName};
 
 use super::done::print_done;
 use crate::{exit::Outcome, global::Global};

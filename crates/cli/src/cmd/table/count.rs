@@ -1,7 +1,7 @@
 //! `hbase-txn table count`.
 
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use super::regions_at_once::RegionsAtOnce;
 use crate::{

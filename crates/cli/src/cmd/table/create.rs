@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use hbase_txn::{
-    BytesBinary, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName, admin::Admin,
+    PartitionRule, PartitionedTable, TableDescriptorExt,
+    admin::Admin,
+    client::{BytesBinary, FamilyDescriptor, TableDescriptor, TableName},
 };
 use serde::Serialize;
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use clap::Args;
 use hbase_txn::{
-    BytesBinary, FamilyDescriptor, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
+    PartitionRule,
     admin::Admin,
+    client::{BytesBinary, FamilyDescriptor, TableDescriptor, TableName, TableRegion, TableState},
 };
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! What a command has done to a table.
 
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{

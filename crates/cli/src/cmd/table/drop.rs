@@ -1,7 +1,7 @@
 //! `hbase-txn table drop` and `truncate`.
 
 use clap::Args;
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use super::done::print_done;
 use crate::{cmd::confirm::confirm, exit::Outcome, global::Global};

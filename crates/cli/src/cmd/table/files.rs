@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{TableName, admin::Admin};
+use hbase_txn::{admin::Admin, client::TableName};
 
 use super::done::print_done;
 use crate::{exit::Outcome, global::Global, progress::Progress, values};

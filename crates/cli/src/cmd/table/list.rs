@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use hbase_txn::{ClientErrorKind, PartitionRule, TableName, admin::Admin};
+use hbase_txn::{ClientErrorKind, PartitionRule, admin::Admin, client::TableName};
 use serde::Serialize;
 
 use super::rule::RuleObject;

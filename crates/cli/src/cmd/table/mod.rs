@@ -38,7 +38,7 @@ mod split_keys;
 
 use clap::{Args, Subcommand};
 use hbase_provision::reopen_table;
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use self::done::print_done;
 use crate::{exit::Outcome, global::Global};

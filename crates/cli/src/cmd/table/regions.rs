@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{BytesBinary, RegionInfo, ServerName, TableName, admin::Admin};
+use hbase_txn::{
+    admin::Admin,
+    client::{BytesBinary, RegionInfo, ServerName, TableName},
+};
 use serde::Serialize;
 
 use crate::{

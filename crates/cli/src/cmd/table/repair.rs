@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use hbase_provision::{Repair as Repairs, RepairStep};
-use hbase_txn::{BytesBinary, ClientErrorKind, Error, ErrorKind, RegionInfo, TableName};
+use hbase_txn::{
+    ClientErrorKind, Error, ErrorKind,
+    client::{BytesBinary, RegionInfo, TableName},
+};
 use serde::Serialize;
 
 use super::rule::Rule;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{BytesBinary, PartitionRule};
+use hbase_txn::{PartitionRule, client::BytesBinary};
 use serde::Serialize;
 
 use crate::{

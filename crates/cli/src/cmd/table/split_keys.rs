@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs::File, io::Read, path::Path};
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, PartitionRule};
+use hbase_txn::{PartitionRule, client::BytesBinary};
 
 use crate::{exit::Failure, output, values};
 

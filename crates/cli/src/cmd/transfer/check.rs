@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, mem};
 
 use bytes::Bytes;
 use hbase_client::Table;
-use hbase_txn::{BytesBinary, Get, Mutation, Put, Row};
+use hbase_txn::client::{BytesBinary, Get, Mutation, Put, Row};
 use serde::Serialize;
 
 use super::{format::Format, settlement::is_of_one_line};

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 use serde::{Deserialize, Serialize};
 
 use crate::{cmd::whole_file, exit::Failure, output};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use hbase_txn::{TableName, admin::Admin};
+use hbase_txn::{admin::Admin, client::TableName};
 use serde::Serialize;
 
 use super::{

@@ -13,7 +13,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use hbase_client::Table;
-use hbase_txn::{BytesBinary, Row, Scan};
+use hbase_txn::client::{BytesBinary, Row, Scan};
 use tokio::time::interval;
 
 use super::{

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use hbase_client::{Connection, ErrorKind};
-use hbase_txn::{BytesBinary, TableDescriptor, TableDescriptorExt, TableName, admin::Admin};
+use hbase_txn::{
+    TableDescriptorExt,
+    admin::Admin,
+    client::{BytesBinary, TableDescriptor, TableName},
+};
 
 use crate::exit::Failure;
 

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use hbase_client::WriterOptions;
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 use serde::Serialize;
 
 use super::{

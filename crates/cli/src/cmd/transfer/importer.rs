@@ -3,7 +3,7 @@
 use std::{future::Future, pin::pin, time::Duration};
 
 use hbase_client::Writer;
-use hbase_txn::Mutation;
+use hbase_txn::client::Mutation;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Cell, Put, Row};
+use hbase_txn::client::{BytesBinary, Cell, Put, Row};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::line_length::check_length;
@@ -216,7 +216,7 @@ mod tests {
         sync::{Arc, Mutex},
     };
 
-    use hbase_txn::{CellKind, Delete, Mutation};
+    use hbase_txn::client::{CellKind, Delete, Mutation};
     use rstest::rstest;
 
     use super::*;

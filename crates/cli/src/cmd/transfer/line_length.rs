@@ -1,6 +1,6 @@
 //! The length of the lines of an export, which an import must be able to read.
 
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 
 use crate::exit::Failure;
 

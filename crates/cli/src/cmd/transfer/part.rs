@@ -1,7 +1,7 @@
 //! The parts of an export. The rows of a part are exported in their order.
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Scan, parse_bytes_binary};
+use hbase_txn::client::{BytesBinary, Scan, parse_bytes_binary};
 use serde::{Deserialize, Serialize};
 
 /// A range of rows.

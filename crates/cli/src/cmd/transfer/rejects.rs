@@ -7,7 +7,7 @@ use std::{
     str,
 };
 
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 use serde::Serialize;
 
 use super::{checkpoint::RejectsState, ledger::PendingLine};

@@ -261,7 +261,7 @@ pub(super) fn is_of_one_line(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hbase_txn::Effect;
+    use hbase_txn::client::Effect;
     use rstest::rstest;
 
     use super::*;

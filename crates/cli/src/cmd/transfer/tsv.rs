@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, str};
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Cell, Mutation, Put, Row, parse_bytes_binary};
+use hbase_txn::client::{BytesBinary, Cell, Mutation, Put, Row, parse_bytes_binary};
 
 use super::line_length::check_length;
 use crate::{

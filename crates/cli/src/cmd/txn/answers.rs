@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, io};
 
-use hbase_txn::{BytesBinary, Cell, FailedCondition, Outcome, Printable, Row, Unsettled};
+use hbase_txn::{
+    FailedCondition, Outcome, Unsettled,
+    client::{BytesBinary, Cell, Printable, Row},
+};
 use serde::Serialize;
 use serde_json::Value;
 

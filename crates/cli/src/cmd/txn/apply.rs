@@ -4,7 +4,7 @@ use std::{future::ready, io, path::PathBuf, pin::pin, sync::Arc, time::Duration}
 
 use clap::Args;
 use futures::{Stream, StreamExt, TryStreamExt, future::Either, stream};
-use hbase_txn::{OpenOptions, PartitionedTable, TableName};
+use hbase_txn::{OpenOptions, PartitionedTable, client::TableName};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{

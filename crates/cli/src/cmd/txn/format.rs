@@ -5,7 +5,7 @@ mod condition;
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use hbase_txn::{Condition, TransactionId};
+use hbase_txn::{TransactionId, client::Condition};
 use serde::Deserialize;
 
 use self::condition::LineCondition;

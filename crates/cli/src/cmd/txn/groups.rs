@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use hbase_txn::{BytesBinary, Condition, Mutation, Partition, PartitionedTable, TransactionId};
+use hbase_txn::{
+    Partition, PartitionedTable, TransactionId,
+    client::{BytesBinary, Condition, Mutation},
+};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use clap::Args;
-use hbase_txn::{BytesBinary, PartitionedTable, Recorded, Settled, TableName, TransactionId};
+use hbase_txn::{
+    PartitionedTable, Recorded, Settled, TransactionId,
+    client::{BytesBinary, TableName},
+};
 use serde::Serialize;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use hbase_provision::{NextSplit, PartitionSize, RegionSkew, SkewReport};
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 
 use super::words;
 use crate::hints;

@@ -10,7 +10,7 @@ use std::{
 
 use hbase_local::Home;
 use hbase_provision::{PartitionSize, RegionSkew, SkewReport};
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 use serde::{Deserialize, Serialize};
 
 use super::words;

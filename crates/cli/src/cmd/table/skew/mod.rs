@@ -26,7 +26,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use hbase_provision::{Sampling, Skew as Measuring, SkewProgress};
-use hbase_txn::TableName;
+use hbase_txn::client::TableName;
 
 use self::{growth::LastRun, report::ShownReport};
 use super::regions_at_once::RegionsAtOnce;

@@ -4,7 +4,7 @@
 use std::io;
 
 use hbase_provision::{NextSplit, PartitionSize, RegionSkew, SizeBucket, SplitPoint};
-use hbase_txn::BytesBinary;
+use hbase_txn::client::BytesBinary;
 use serde::Serialize;
 
 use super::{growth::Growth, report::ShownReport};

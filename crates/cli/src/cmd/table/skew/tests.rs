@@ -4,7 +4,11 @@ use std::process::Command;
 
 use hbase_fake::FakeHBase;
 use hbase_provision::{Sampling, Skew, SkewReport};
-use hbase_txn::{FamilyDescriptor, PartitionRule, Put, TableDescriptor, TableDescriptorExt, admin::Admin};
+use hbase_txn::{
+    PartitionRule, TableDescriptorExt,
+    admin::Admin,
+    client::{FamilyDescriptor, Put, TableDescriptor},
+};
 
 use super::{
     callouts::{Callout, callouts},

@@ -3,7 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hbase_provision::{NextSplit, RegionSkew, SkewReport, SplitPoint};
-use hbase_txn::{BytesBinary, Partition, RegionInfo};
+use hbase_txn::{
+    Partition,
+    client::{BytesBinary, RegionInfo},
+};
 use jiff::Timestamp;
 
 /// The maximum length of a key; a longer one loses its middle.

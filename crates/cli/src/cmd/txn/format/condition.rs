@@ -1,7 +1,7 @@
 //! A condition of a line.
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Comparator, Comparison, Condition, Filter, FromValue};
+use hbase_txn::client::{BytesBinary, Comparator, Comparison, Condition, Filter, FromValue};
 use serde::{Deserialize, Deserializer};
 
 use crate::{

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_txn::{Append, Cell, CellKind, Comparison, Delete, Increment, Mutation, Put, Row};
+use hbase_txn::client::{Append, Cell, CellKind, Comparison, Delete, Increment, Mutation, Put, Row};
 use rstest::rstest;
 
 use super::*;
