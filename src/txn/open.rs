@@ -156,7 +156,7 @@ impl OpenOptions {
         let descriptor = usable_descriptor(&admin, &name, deadline)
             .await
             .map_err(in_context)?;
-        let rule = PartitionRule::from_descriptor(&descriptor).map_err(|error| in_context(error.into()))?;
+        let rule = PartitionRule::from_descriptor(&descriptor).map_err(in_context)?;
         if !self.weak_durability {
             refuse_weak_durability(&descriptor).map_err(in_context)?;
         }

@@ -526,7 +526,7 @@ impl PartitionedTable {
 
     fn partition(&self, prefix: impl IntoBytes, operation: &'static str) -> Result<Partition> {
         let partition = self.rule().partition(prefix);
-        Ok(partition.map_err(|error| error.at_operation(operation).at_table(self.name()))?)
+        partition.map_err(|error| error.at_operation(operation).at_table(self.name()))
     }
 
     fn claim(&self, prefix: impl IntoBytes, id: impl IntoBytes) -> Result<Claim> {

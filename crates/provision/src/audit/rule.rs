@@ -113,7 +113,7 @@ mod tests {
             .iter()
             .fold(table, |table, (key, value)| table.with_attribute(*key, *value));
         let error = PartitionRule::from_descriptor(&table).unwrap_err();
-        let finding = missing(&table, &error.into());
+        let finding = missing(&table, &error);
         (finding.finding, finding.command.unwrap())
     }
 

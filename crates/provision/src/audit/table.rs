@@ -177,7 +177,7 @@ pub(crate) fn of_descriptor(descriptor: &TableDescriptor, regions: &[TableRegion
 fn rule_or_cuts(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
     match PartitionRule::from_descriptor(descriptor) {
         Ok(rule) => rule::boundaries(&descriptor.name, &rule, regions),
-        Err(error) => vec![rule::missing(descriptor, &error.into())],
+        Err(error) => vec![rule::missing(descriptor, &error)],
     }
 }
 

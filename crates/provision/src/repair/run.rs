@@ -448,7 +448,7 @@ impl Repair {
     fn rule_of(&self, descriptor: &TableDescriptor) -> Result<PartitionRule> {
         match &self.rule {
             Some(rule) => Ok(rule.clone()),
-            None => Ok(PartitionRule::from_descriptor(descriptor)?),
+            None => PartitionRule::from_descriptor(descriptor),
         }
     }
 
