@@ -28,9 +28,9 @@ impl Caller {
     pub(crate) async fn gone_for_long(mut self) {
         let gone = self.0.wait_for(|gone| *gone).await.is_ok();
         if gone {
-            sleep(LAST_ANSWER).await
+            sleep(LAST_ANSWER).await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -180,6 +180,9 @@ struct Waiting {
     answer: oneshot::Sender<Result<bool>>,
 }
 
+/// Transactions of a call, with their tickets.
+type Taken = Vec<(u64, Box<Waiting>)>;
+
 /// How a transaction begins.
 enum Entered {
     /// With a call of its own.
@@ -411,12 +414,7 @@ impl RegionCalls {
 
     /// Takes the transactions of one call out of the queue, and begins it. Returns its number and them;
     /// none if all lanes are taken, or all that wait have rows of calls in flight.
-    fn take(
-        &mut self,
-        pace: &Pace,
-        limits: ShareLimits,
-        now: Instant,
-    ) -> Option<(u64, Vec<(u64, Box<Waiting>)>)> {
+    fn take(&mut self, pace: &Pace, limits: ShareLimits, now: Instant) -> Option<(u64, Taken)> {
         if !self.has_lane(pace, None) {
             return None;
         }
@@ -566,7 +564,7 @@ impl<S: SendRequest> Lane<S> {
     }
 
     /// Puts transactions back into the queue, each for a call of its own.
-    fn send_back(&self, members: Vec<(u64, Box<Waiting>)>) {
+    fn send_back(&self, members: Taken) {
         let mut regions = self.group.regions();
         let calls = regions.of.entry(self.region.clone()).or_default();
         for (number, mut waiting) in members {
@@ -601,7 +599,7 @@ impl<S: SendRequest> Drop for Lane<S> {
 }
 
 /// Sends one call for transactions, and reports to them how it ended.
-async fn share<S: SendRequest>(mut lane: Lane<S>, mut members: Vec<(u64, Box<Waiting>)>) {
+async fn share<S: SendRequest>(mut lane: Lane<S>, mut members: Taken) {
     lane.has_begun = true;
     members.retain(|(_, waiting)| waiting.begin());
     let all = || members.iter().map(|(_, waiting)| &waiting.member);

@@ -20,9 +20,6 @@ use serde_json::Value;
 
 use self::sources::Sources;
 
-/// The maximum number of lines of a source file.
-const MAX_LINES: usize = 700;
-
 /// Modules that only handle values and bytes, in all crates.
 const WITHOUT_IO: [&str; 3] = ["error", "model", "wire"];
 
@@ -252,19 +249,6 @@ fn file_cycles_do_not_grow() {
         }
     }
     assert_none("cycles of files that are larger than before", &violations);
-}
-
-#[test]
-fn no_source_file_is_long() {
-    let mut long = Vec::new();
-    for package in packages() {
-        for file in package.sources().files {
-            if file.lines > MAX_LINES {
-                long.push(format!("{}: {}: {} lines", package.name, file.place, file.lines));
-            }
-        }
-    }
-    assert_none("source files that are too long", &long);
 }
 
 #[test]

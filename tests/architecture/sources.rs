@@ -15,7 +15,6 @@ type ModulePath = Vec<String>;
 pub(crate) struct Source {
     /// The path below `src`.
     pub(crate) place: String,
-    pub(crate) lines: usize,
     pub(crate) text: String,
     module: ModulePath,
     code: Code,
@@ -66,7 +65,6 @@ impl Sources {
             .into_iter()
             .map(|(place, text)| Source {
                 module: module(&place),
-                lines: text.lines().count(),
                 code: Code::read(&text),
                 place,
                 text,

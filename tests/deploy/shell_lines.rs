@@ -142,7 +142,7 @@ impl Reader<'_> {
                 let key = self.word();
                 arguments.push(self.pairs(key));
             } else {
-                arguments.push(self.value())
+                arguments.push(self.value());
             }
             if !self.takes(",") {
                 break;

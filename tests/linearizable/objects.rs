@@ -280,9 +280,9 @@ impl Change<'_> {
         if let Ok(count) = outcome {
             let read = json!({"op": "read", "name": name, "left": count.left});
             if count.counted {
-                self.on.note(self.called, &read)
+                self.on.note(self.called, &read);
             } else {
-                self.step = read
+                self.step = read;
             }
         }
         self.end(outcome);

@@ -84,9 +84,9 @@ impl Choices<'_> {
                 self.read_rows(view, first..rng.usize(first..=ROWS))?
             };
             if self.mix.versioned {
-                attempt.reads.extend(reads)
+                attempt.reads.extend(reads);
             } else {
-                attempt.more_reads = reads
+                attempt.more_reads = reads;
             }
         }
         for number in 0..rng.usize(..4) {

@@ -200,9 +200,9 @@ async fn new_connections_use_changed_stores_and_live_ones_stay() {
 
         let fixtures = tls_refusals::fixtures();
         if is_mutual(cluster) {
-            replace(&key, &fixtures.join("stranger.p12"))
+            replace(&key, &fixtures.join("stranger.p12"));
         } else {
-            replace(&trust, &fixtures.join("trust.p12"))
+            replace(&trust, &fixtures.join("trust.p12"));
         }
         // The master has not been dialled yet, and the region server has.
         let error = Admin::new(&connection).cluster_info().await.unwrap_err();

@@ -129,9 +129,9 @@ impl Writer {
         for round in 0..ROUNDS {
             let name = format!("t{}-{round}", self.number);
             if self.rng.bool() {
-                self.send_batch(&name).await
+                self.send_batch(&name).await;
             } else {
-                self.send_together(&name).await
+                self.send_together(&name).await;
             }
         }
     }

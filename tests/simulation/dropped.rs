@@ -186,9 +186,9 @@ impl Task {
         self.history.ended(begun);
         let polls = self.polls();
         if self.rng.bool() {
-            drop(guard)
+            drop(guard);
         } else {
-            drop(polled(guard.release(), polls).await)
+            drop(polled(guard.release(), polls).await);
         }
     }
 

@@ -120,9 +120,9 @@ pub(crate) async fn scenario(world: World) {
             rounds: Rc::clone(&rounds),
         };
         if leads {
-            drop(tasks.spawn_local(party.lead()))
+            drop(tasks.spawn_local(party.lead()));
         } else {
-            drop(tasks.spawn_local(party.follow()))
+            drop(tasks.spawn_local(party.follow()));
         }
     }
     let waiter = closing.clone();
@@ -234,9 +234,9 @@ impl Worker {
     async fn run(mut self, name: String) {
         for _ in 0..CALLS {
             if self.rng.bool() {
-                self.count_down().await
+                self.count_down().await;
             } else {
-                self.arrive().await
+                self.arrive().await;
             }
         }
         while let Err(error) = self.closing.arrive(&name).await {

@@ -466,9 +466,9 @@ impl Task {
             assert_eq!(row.key(), key.as_bytes());
             let value = decode(row.value(FAMILY, "n").unwrap());
             if *key == self.row {
-                self.check(value)
+                self.check(value);
             } else {
-                assert_eq!(value, 7, "{key}")
+                assert_eq!(value, 7, "{key}");
             }
         }
     }

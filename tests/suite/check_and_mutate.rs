@@ -123,7 +123,7 @@ async fn all_mutations_are_made_or_none_in_one_call() {
             assert_eq!(columns, ["count".as_bytes(), b"log"]);
             assert_eq!(result.row.get::<i64>("f", "count").unwrap(), Some(counts));
         } else {
-            assert!(columns.is_empty())
+            assert!(columns.is_empty());
         }
     }
     let row = table.get(Get::new("all")).await.unwrap().unwrap();

@@ -28,9 +28,9 @@ async fn on_rows_in_a_file(check: impl AsyncFn(bool, &Table)) {
 fn assert_reported(reports: bool, metrics: Option<QueryMetrics>) {
     let bytes = metrics.map(|metrics| metrics.block_bytes_scanned);
     if reports {
-        assert!(bytes.is_some_and(|bytes| bytes > 0), "{bytes:?}")
+        assert!(bytes.is_some_and(|bytes| bytes > 0), "{bytes:?}");
     } else {
-        assert_eq!(bytes, None)
+        assert_eq!(bytes, None);
     }
 }
 

@@ -285,7 +285,7 @@ impl Barrier {
         loop {
             let deleted = self.delete_observed(deadline).await.map_err(unknown_if(found));
             if deleted.map_err(|error| self.in_context(error))? {
-                found = true
+                found = true;
             } else {
                 return Ok(found);
             }

@@ -126,9 +126,9 @@ pub(super) fn arrive(
         names,
     };
     if is_full {
-        mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation))
+        mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation));
     } else {
-        mutations.push(write_arrivals(row, &arrivals(names), next.time, observation))
+        mutations.push(write_arrivals(row, &arrivals(names), next.time, observation));
     }
     let begins = (!is_full && present.is_none()).then(|| arrival.clone());
     let plan = Plan {

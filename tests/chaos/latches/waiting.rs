@@ -65,9 +65,9 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
             .find(|found| found.region.contains(row.key()))
             .unwrap();
         if found.server.as_ref() == Some(&silent) {
-            away.push(number)
+            away.push(number);
         } else {
-            others.push(number)
+            others.push(number);
         }
     }
     assert!(!away.is_empty() && !others.is_empty() && away.len() + others.len() == LATCHES);

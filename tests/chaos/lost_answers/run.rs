@@ -194,9 +194,9 @@ impl Run {
             self.shared.deleted.load(Ordering::Relaxed),
         );
         if self.plan.foreign_hands {
-            assert!(self.shared.deleted.load(Ordering::Relaxed) > 0)
+            assert!(self.shared.deleted.load(Ordering::Relaxed) > 0);
         } else {
-            assert!(self.shared.snapshots.load(Ordering::Relaxed) > 0)
+            assert!(self.shared.snapshots.load(Ordering::Relaxed) > 0);
         }
     }
 

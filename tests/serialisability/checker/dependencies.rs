@@ -171,9 +171,9 @@ impl<'a> Finder<'a, '_> {
                 || known.contains(&(deleter, reader, false))
                 || known.contains(&(deleter, reader, true));
             if behind {
-                self.absences += 1
+                self.absences += 1;
             } else {
-                undecided += 1
+                undecided += 1;
             }
         }
         undecided

@@ -281,9 +281,9 @@ async fn l4_absent_and_expired_are_no_numbers_and_who_waits_is_told() {
             let outcome = within(PATIENCE, waiting).await.unwrap().unwrap();
             // Without a note, a waiter that has seen the latch cannot tell why it is gone.
             if has_state {
-                assert_eq!(outcome, WaitOutcome::Absent)
+                assert_eq!(outcome, WaitOutcome::Absent);
             } else {
-                assert!(matches!(outcome, WaitOutcome::Absent | WaitOutcome::Expired))
+                assert!(matches!(outcome, WaitOutcome::Absent | WaitOutcome::Expired));
             }
         }
     }

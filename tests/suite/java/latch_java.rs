@@ -250,9 +250,9 @@ mod of_257_regions {
                     let sides = Sides::new(&java, &connection, &table.name, level, what).await;
                     let [ours, far] = &sides.ours;
                     if java_begins {
-                        java.init_latch(sides.theirs(0), 9, 3_600).await.unwrap()
+                        java.init_latch(sides.theirs(0), 9, 3_600).await.unwrap();
                     } else {
-                        ours.init(9, HOUR).await.unwrap()
+                        ours.init(9, HOUR).await.unwrap();
                     }
                     sides.is(9).await;
                     assert_eq!(

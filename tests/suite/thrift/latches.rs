@@ -139,9 +139,9 @@ async fn gateway_and_native_latch_operations_are_equal() {
                 assert!(
                     (ends + WEEK..ends + WEEK + 3_600_000).contains(&expires),
                     "{cell:?}"
-                )
+                );
             } else {
-                assert_eq!(expires, ends, "{cell:?}")
+                assert_eq!(expires, ends, "{cell:?}");
             }
         }
         assert!(ours.delete().await.unwrap());

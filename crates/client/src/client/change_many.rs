@@ -86,7 +86,7 @@ impl Table {
         while let Some(ended) = changing.next().await {
             match ended {
                 Ended::Done(rows) => {
-                    answers.extend(rows.into_iter().map(|(change, row)| (change.place, Ok(row))))
+                    answers.extend(rows.into_iter().map(|(change, row)| (change.place, Ok(row))));
                 }
                 Ended::Failed(changes, error) => answers.extend(changes.into_iter().map(|change| {
                     let error = error.clone().of_row(&BytesBinary(&change.row));

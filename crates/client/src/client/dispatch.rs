@@ -291,12 +291,13 @@ impl<'a, K: Kind> Dispatch<'a, K> {
 
 /// Operations that failed in the same way.
 type Alike<P> = (CallError, Vec<Item<P>>);
+type WithOutputs<P, T> = Vec<(Item<P>, T)>;
 
 /// Parts operations with an output from those that failed.
 fn parted<P, T>(
     items: Vec<Item<P>>,
     outputs: Vec<Result<T, CallError>>,
-) -> (Vec<(Item<P>, T)>, Vec<Alike<P>>) {
+) -> (WithOutputs<P, T>, Vec<Alike<P>>) {
     let mut done = Vec::with_capacity(items.len());
     let mut failed: BTreeMap<String, Alike<P>> = BTreeMap::new();
     for (item, output) in items.into_iter().zip(outputs) {

@@ -91,9 +91,9 @@ impl HostText {
 impl fmt::Display for HostText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
-            write!(f, "[{}]", self.host)?
+            write!(f, "[{}]", self.host)?;
         } else {
-            f.write_str(&self.host)?
+            f.write_str(&self.host)?;
         }
         match self.port {
             Some(port) => write!(f, ":{port}"),

@@ -298,10 +298,12 @@ impl Site {
                 .map_err(|error: Error| error.at_operation(self.origin(MODE)))
         })?;
         let hedged = self.text("hbase.meta.replicas.use")?;
-        match hedged.is_some_and(|hedged| hedged.eq_ignore_ascii_case("true")) {
-            true if mode == MetaReplicaMode::None => Ok(MetaReplicaMode::HedgedRead),
-            _ => Ok(mode),
-        }
+        let is_hedged = hedged.is_some_and(|hedged| hedged.eq_ignore_ascii_case("true"));
+        Ok(if is_hedged && mode == MetaReplicaMode::None {
+            MetaReplicaMode::HedgedRead
+        } else {
+            mode
+        })
     }
 
     /// Rejects clusters with security settings that this client does not support.

@@ -98,7 +98,7 @@ impl Found {
             Purpose::Transactions => {
                 findings.extend(rule_or_cuts(descriptor, regions));
                 if disabled {
-                    findings.extend(endpoint::unnamed(descriptor, regions))
+                    findings.extend(endpoint::unnamed(descriptor, regions));
                 } else {
                     let user = rights::user(connection).await;
                     findings.extend(answers.findings(descriptor, regions, &user));

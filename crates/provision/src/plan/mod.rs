@@ -252,9 +252,9 @@ impl Plan {
             self.changes.push(Change {
                 name: Some(file.name().namespace().to_owned()),
                 ..Change::new(file.name(), ChangeKind::CreateNamespace)
-            })
+            });
         } else {
-            self.refusals.push(refusal::namespace_missing(file.name()))
+            self.refusals.push(refusal::namespace_missing(file.name()));
         }
     }
 

@@ -57,9 +57,9 @@ impl Tally {
 
     pub(super) fn add_row(&mut self, bytes: u64, reserved: bool) {
         if reserved {
-            self.reserved.add_row(bytes)
+            self.reserved.add_row(bytes);
         } else {
-            self.users.add_row(bytes)
+            self.users.add_row(bytes);
         }
         self.squares += (bytes as f64).powi(2);
     }

@@ -67,9 +67,9 @@ impl RegionMeasure {
         tally.add_row(bytes, reserved);
         self.last = Some(tally);
         if reserved {
-            self.reserved.add_row(bytes)
+            self.reserved.add_row(bytes);
         } else {
-            self.users.add_row(bytes)
+            self.users.add_row(bytes);
         }
         self.squares += (bytes as f64).powi(2);
     }

@@ -55,9 +55,9 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
                 .await
                 .unwrap_or(last);
             if *vacated {
-                drop(guard.release().await.unwrap())
+                drop(guard.release().await.unwrap());
             } else {
-                std::mem::forget(guard)
+                std::mem::forget(guard);
             }
         }
         flush().await;

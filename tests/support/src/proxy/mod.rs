@@ -137,6 +137,12 @@ struct Shared {
     under_way: AtomicUsize,
 }
 
+impl Default for Proxy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Proxy {
     /// Creates a proxy that forwards everything.
     pub fn new() -> Self {

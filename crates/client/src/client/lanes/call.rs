@@ -95,9 +95,9 @@ fn region_action(region: &RegionInfo, operations: &[&Operation]) -> Bytes {
     };
     for operation in operations {
         if operation.is_get {
-            action.get(&operation.message)
+            action.get(&operation.message);
         } else {
-            action.mutation(&operation.message)
+            action.mutation(&operation.message);
         }
     }
     action.finish()

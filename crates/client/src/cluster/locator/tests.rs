@@ -280,9 +280,9 @@ async fn stale_location_leads_to_the_primary() {
             "a replica has the parent"
         );
         if forget_server {
-            locator.forget_server(&stale)
+            locator.forget_server(&stale);
         } else {
-            locator.forget(&stale)
+            locator.forget(&stale);
         }
         for (row, server) in [("g", 21), ("a", 20)] {
             assert_eq!(port(&locator, row).await, server);

@@ -20,9 +20,9 @@ fn cells(len: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(len as u64);
     for part in cells.chunks_mut(100) {
         if rng.bool() {
-            rng.fill(part)
+            rng.fill(part);
         } else {
-            part.fill(rng.u8(..))
+            part.fill(rng.u8(..));
         }
     }
     cells

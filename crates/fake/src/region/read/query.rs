@@ -194,9 +194,9 @@ impl Query {
             });
             let is_needed = filter.as_ref().is_none_or(|filter| filter.needs_family(family));
             if is_needed || !rows.joins {
-                stores.push(store)
+                stores.push(store);
             } else {
-                joined.push(store)
+                joined.push(store);
             }
         }
         RegionScanner {
