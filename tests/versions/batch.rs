@@ -373,13 +373,16 @@ async fn wide_batches_go_in_several_calls() {
         let before = proxy.requests("Multi");
         let appends =
             (0..40).map(|number| Append::new(format!("{number:04}")).cell("f", "large", "y").into());
-        for result in table.batch(appends).await {
-            let row = result.unwrap().unwrap();
-            assert_eq!(row.value("f", "large").unwrap().len(), (2 << 20) + 1);
-        }
-        // A busy machine takes so long for an answer of 32 MiB that its call is repeated.
+        let results = table.batch(appends).await;
+        // A busy machine takes so long for an answer of 32 MiB that its call is repeated, which returns no
+        // values.
         let calls = proxy.requests("Multi") - before;
         assert!((3..=9).contains(&calls), "{calls} calls");
+        for result in results {
+            let row = result.unwrap().unwrap();
+            let is_repeated = calls > 3 && row.cells().is_empty();
+            assert!(is_repeated || row.value("f", "large").unwrap().len() == (2 << 20) + 1);
+        }
         // A value that would become too large is refused, and others of the call are not.
         let most = vec![0; 9 << 20];
         let append = |row: &str, value| Append::new(row.to_owned()).cell("f", "large", value).into();

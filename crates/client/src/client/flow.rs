@@ -13,9 +13,9 @@ use crate::rpc::{CallError, Recovery};
 
 /// The number of calls in flight to a server. While it executes one, the client encodes the next.
 pub(super) const LANES: usize = 2;
-/// A large call is overdue after this many times the time after which a small one would be. The time
-/// doubles with each overdue call until one is answered, because a server may just be slow.
-const PATIENCE: u32 = 4;
+/// A large call is overdue after this many times the time after which a small one would be: its answer
+/// may have many megabytes. The time doubles with each overdue call until one is answered, because a server may just be slow.
+const PATIENCE: u32 = 10;
 const MAX_DOUBLINGS: u32 = 6;
 /// The minimum number of operations in a call that an overloaded server gets, and the number by which
 /// it grows with each answer.

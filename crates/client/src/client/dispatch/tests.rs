@@ -146,7 +146,7 @@ async fn patience_doubles_until_a_call_is_answered() {
             flow.end(number, end);
         }
     }
-    assert_eq!(waits, [400, 800, 1_600, 400]);
+    assert_eq!(waits, [1_000, 2_000, 4_000, 1_000]);
 }
 
 proptest! {
