@@ -183,24 +183,9 @@ impl Committer {
         } else {
             Sharing::Alone
         };
-        // The record will say whether an attempt was applied: a call that several transactions shared
-        // ends with the first of their deadlines.
-        let settled = |attempted: Result<bool>| match attempted {
-            Err(error)
-                if error.is_outcome_unknown() && prepared.claim.is_some() && Instant::now() < deadline =>
-            {
-                tracing::debug!(%error, "reading the record of an attempt");
-                Ok(false)
-            }
-            attempted => attempted,
-        };
         let mut first = match prepared.claim_of_caller() {
             Some(claim) if is_first => {
-                let attempted = self.read_and_attempt(claim, prepared, seen, sharing, deadline);
-                match Box::pin(attempted).await {
-                    Ok(attempted) => attempted,
-                    Err(error) => Some(settled(Err(error))?),
-                }
+                Box::pin(self.read_and_attempt(claim, prepared, seen, sharing, deadline)).await?
             }
             _ => None,
         };
@@ -211,7 +196,7 @@ impl Committer {
         loop {
             let applied = match first.take() {
                 Some(applied) => applied,
-                None => settled(self.attempt(prepared, seen, sharing, deadline).await)?,
+                None => self.attempt(prepared, seen, sharing, deadline).await?,
             };
             if applied {
                 return Ok(Outcome::Committed(prepared.committed(false)));
