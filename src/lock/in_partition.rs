@@ -6,10 +6,8 @@ use bytes::Bytes;
 use hbase_client::{BytesBinary, IntoBytes, low_level::TableCalls};
 
 use super::{
-    layout::LockRows,
-    local::{self, LocalLocks},
-    location::LockLocation,
-    owner::LockToken,
+    protocol::{layout::LockRows, location::LockLocation, owner::LockToken},
+    queue::local::{self, LocalLocks},
     request::LockRequest,
     state::{LockHolder, LockInfo, ReleaseOutcome},
 };

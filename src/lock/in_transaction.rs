@@ -12,15 +12,16 @@ use hbase_client::{Condition, TableName};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    claim::LockClaim,
-    guard::LockGuard,
-    hold::Held,
-    layout::{OWNER, PARTITION_FAMILY},
-    location::LockLocation,
-    owner::{HeldBy, Owner},
+    hold::{Held, guard::LockGuard},
     pending::{PendingLock, Taking},
+    protocol::{
+        claim::LockClaim,
+        layout::{OWNER, PARTITION_FAMILY},
+        location::LockLocation,
+        owner::{HeldBy, Owner},
+        row_state::Occupant,
+    },
     request::LockRequest,
-    row_state::Occupant,
     state::{LockHolder, LockLoss},
 };
 use crate::{

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use hbase_client::{BytesBinary, Comparator, Comparison, Filter, Scan};
 
 use super::{
-    layout::{ALONE, COMPANION, FAMILY, MARKER, OWNER},
     manager::LockManager,
     name::LockName,
-    row_state::RowState,
+    protocol::{
+        layout::{ALONE, COMPANION, FAMILY, MARKER, OWNER},
+        row_state::RowState,
+    },
     state::LockInfo,
 };
 use crate::error::{ClientErrorKind, Error, Result};

@@ -8,11 +8,13 @@ use hbase_client::{
 };
 
 use super::{
-    layout::{FAMILY, LockRows},
-    local::{self, LocalLocks},
-    location::LockLocation,
     name::LockName,
-    owner::LockToken,
+    protocol::{
+        layout::{FAMILY, LockRows},
+        location::LockLocation,
+        owner::LockToken,
+    },
+    queue::local::{self, LocalLocks},
     request::LockRequest,
     state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome},
     table::{self, LockTableOptions},

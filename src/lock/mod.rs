@@ -68,93 +68,67 @@
 // | `manager` | `LockManager`: the locks of one client in one table |
 // | `request` | `LockRequest`: waiting for a lock |
 // | `several` | `LockSet`: several locks, all or none |
-// | `guard` | `LockGuard`: a held lock |
-// | `hold` | the lease, renewals and release of a held lock, native or through a gateway |
-// | `keeper` | the task that renews one lock, and ends it when its lease expires |
-// | `abandoned` | releases abandoned attempts: one watcher for each lock |
-// | `background` | futures that continue in the background when they are dropped |
-// | `local` | the locks of one client and table within this process |
-// | `acquire` `renew` `release` | the protocol |
-// | `queue` `ticket` `releases` | the order of waiting processes |
+// | `hold` | a held lock: its guard, its lease, its renewals, and its release, native or through a gateway |
+// | `queue` | the order of those that wait, in this process and in others |
+// | `protocol` | the cells of a lock, and the changes that take, renew and release it |
 // | `in_partition` | `PartitionLocks`: locks in the partition of the data |
 // | `in_transaction` `pending` | locks as part of a transaction |
-// | `slots` | several holds in one row, for semaphores, read/write locks and elections |
-// | `claim` | the hold of one token on a lock |
-// | `location` | the rows of one lock, and the calls that read and change them |
-// | `row_state` `owner` `layout` | the cells of a row |
 // | `state` | the state of a lock, for callers |
 // | `list` | the held locks of a table |
 // | `watch` | the changes of a lock, as a stream |
-// | `lease` | the range of leases, and the margin for clocks |
-// | `clock` | the monotonic clock of leases |
-// | `term` | the lease as this process counts it |
 //
 // Invariants: a call holds a lock if it took all its rows and then read its own token in them;
 // every change of a hold has the condition that its owner cell is byte for byte as last read; no
 // cell on a lock row expires before the cells under it; no lease is counted from later than its
 // request was sent.
 
-mod abandoned;
-mod acquire;
-mod background;
-mod claim;
-mod clock;
-mod guard;
 mod hold;
 mod in_partition;
 mod in_transaction;
-mod keeper;
-mod layout;
-mod lease;
 mod list;
-mod local;
-mod location;
 mod manager;
 mod name;
-mod owner;
 mod pending;
+mod protocol;
 mod queue;
-mod release;
-mod releases;
-mod renew;
 mod request;
-mod row_state;
 mod several;
-mod slots;
 mod state;
 mod table;
-mod term;
-mod ticket;
 mod watch;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
-    abandoned::Abandoned,
-    background::{BackgroundTask, TrackedTask},
-    claim::{TRIES, changed_meanwhile, loss, next_renewal},
-    clock::{Clock, Moment},
-    hold::{HeldLocation, Hold},
-    layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
-    lease::{DEFAULT_LEASE, check_margin, margin},
-    local::{FirstWaiter, LocalClaim, LocalLocks, default_holder},
-    location::FENCING_TTL,
-    owner::{HeldBy, Millis, Owner},
-    release::LONG_REST,
-    row_state::{Remains, RowLease, RowState},
+    hold::{
+        HeldLocation, Hold,
+        abandoned::Abandoned,
+        background::{BackgroundTask, TrackedTask},
+        clock::{Clock, Moment},
+        lease::{DEFAULT_LEASE, check_margin, margin},
+        term::Term,
+    },
+    protocol::{
+        claim::{TRIES, changed_meanwhile, loss, next_renewal},
+        layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
+        location::FENCING_TTL,
+        owner::{HeldBy, Millis, Owner},
+        release::LONG_REST,
+        row_state::{Remains, RowLease, RowState},
+    },
+    queue::local::{FirstWaiter, LocalClaim, LocalLocks, default_holder},
     state::refusal,
-    term::Term,
 };
 
-pub use guard::LockGuard;
+pub use hold::guard::LockGuard;
+pub use hold::lease::{MAX_LEASE, MAX_SKEW_MARGIN, MIN_LEASE};
 pub use in_partition::PartitionLocks;
-pub use lease::{MAX_LEASE, MAX_SKEW_MARGIN, MIN_LEASE};
 pub use manager::{LockManager, LockManagerOptions};
 pub use name::LockName;
-pub use owner::LockToken;
 pub use pending::PendingLock;
+pub use protocol::owner::LockToken;
+pub(crate) use protocol::slots::{SlotRow, SlotsSeen};
 pub use request::LockRequest;
 pub use several::LockSet;
-pub(crate) use slots::{SlotRow, SlotsSeen};
 pub use state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome};
 pub use table::LockTableOptions;
 pub use watch::{LockEvent, LockEventKind};

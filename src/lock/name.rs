@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
 
-use super::layout::COMPANION;
+use super::protocol::layout::COMPANION;
 use crate::{
     error::{Error, Result},
     java_layout::{Level, distributed_row},

@@ -10,12 +10,13 @@ use futures::{FutureExt, future::BoxFuture};
 use hbase_client::{Condition, low_level::TableCalls};
 
 use super::{
-    acquire::{AttemptOutcome, LockAttempt},
-    claim,
-    clock::Moment,
-    guard::LockGuard,
-    layout::MARKER,
-    owner::{HeldBy, LockToken},
+    hold::{clock::Moment, guard::LockGuard},
+    protocol::{
+        acquire::{AttemptOutcome, LockAttempt},
+        claim,
+        layout::MARKER,
+        owner::{HeldBy, LockToken},
+    },
     queue::TicketChange,
     request::LockRequest,
 };

@@ -8,20 +8,26 @@ use hbase_client::{Effect, Get, Row, Table, TableName, low_level::TableCalls};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    acquire::{self, AttemptOutcome, LockAttempt},
-    background::BackgroundTask,
-    claim::LockClaim,
-    clock::Clock,
-    guard::LockGuard,
-    lease::{DEFAULT_LEASE, MAX_LEASE, check_margin, margin},
-    local::{LocalClaim, LocalLocks, Turn},
-    location::LockLocation,
-    owner::{HeldBy, LockToken, Millis},
-    queue::{TicketChange, Waiter},
-    row_state::{Occupant, RowState},
+    hold::{
+        background::BackgroundTask,
+        clock::Clock,
+        guard::LockGuard,
+        lease::{DEFAULT_LEASE, MAX_LEASE, check_margin, margin},
+        term::Term,
+    },
+    protocol::{
+        acquire::{self, AttemptOutcome, LockAttempt},
+        claim::LockClaim,
+        location::LockLocation,
+        owner::{HeldBy, LockToken, Millis},
+        row_state::{Occupant, RowState},
+    },
+    queue::{
+        TicketChange, Waiter,
+        local::{LocalClaim, LocalLocks, Turn},
+        ticket::TICKET_TTL,
+    },
     state::refusal,
-    term::Term,
-    ticket::TICKET_TTL,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},

@@ -11,7 +11,7 @@ use hbase_client::low_level::{CallKind, RegionCall, TableCalls};
 use tokio::time::Instant;
 
 use super::{
-    guard::LockGuard,
+    hold::guard::LockGuard,
     request::{LockRequest, RequestOutcome, attempt},
     state::{LockLoss, ReleaseOutcome},
 };

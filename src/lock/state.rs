@@ -7,8 +7,10 @@ use std::{
 
 use super::{
     name::LockName,
-    owner::LockToken,
-    row_state::{Occupant, RowState},
+    protocol::{
+        owner::LockToken,
+        row_state::{Occupant, RowState},
+    },
 };
 use crate::observe::LOCK_LOSSES;
 

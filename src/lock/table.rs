@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hbase_admin::Admin;
 use hbase_client::{FamilyDescriptor, IntoTableName, TableDescriptor, TableName};
 
-use super::layout::FAMILY;
+use super::protocol::layout::FAMILY;
 use crate::{
     error::{ClientErrorKind, Error, Result},
     java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, bucket_split_keys},

@@ -13,7 +13,9 @@ use hbase_client::low_level::{Pauses, TableCalls};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    location::LockLocation, manager::LockManager, row_state::RowState, slots::SlotRow, state::LockHolder,
+    manager::LockManager,
+    protocol::{location::LockLocation, row_state::RowState, slots::SlotRow},
+    state::LockHolder,
 };
 use crate::{
     error::{Error, Result},

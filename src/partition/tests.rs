@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::*;
+use crate::partition::*;
 
 fn table(attributes: &[(&'static str, &'static str)]) -> TableDescriptor {
     attributes

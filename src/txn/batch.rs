@@ -7,10 +7,12 @@ use hbase_admin::{Admin, low_level::AdminCalls};
 use hbase_client::{Append, Delete, Increment, Mutation, Put, low_level::TableCalls};
 
 use super::{
-    commit::Committer,
+    commit::{
+        Committer,
+        plan::{self, ExplainedGroup, Explanation, Group},
+        sequence::Sequence,
+    },
     outcome::GroupOutcome,
-    plan::{self, ExplainedGroup, Explanation, Group},
-    sequence::Sequence,
 };
 use crate::error::Result;
 

@@ -11,8 +11,9 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    admission::Admission, commit::Committer, group_commit::ShareLimits, partitioned_table::PartitionedTable,
-    probe, proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms,
+    commit::{Committer, admission::Admission, group_commit::ShareLimits},
+    partitioned_table::PartitionedTable,
+    proof::{probe, proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms},
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},

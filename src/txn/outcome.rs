@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use hbase_client::{BytesBinary, Cell, Row};
 
-use super::settle::Unsettled;
+use super::record::settle::Unsettled;
 use crate::{
     error::{Error, ErrorKind, Result},
     partition::Partition,

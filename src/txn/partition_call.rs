@@ -15,7 +15,7 @@ use hbase_client::{
 };
 use tokio::time::Instant;
 
-use super::{proof, proven_table::ProvenTable, rule_reading, servers::Needs};
+use super::proof::{self, proven_table::ProvenTable, rule_reading, servers::Needs};
 use crate::{
     error::{Error, ErrorKind, Result},
     partition::Partition,

@@ -5,12 +5,11 @@ use std::{fmt, sync::Arc};
 use hbase_client::{Append, Condition, Delete, Increment, IntoBytes, Put, TableName, low_level::TableCalls};
 
 use super::{
-    commit::Committer,
+    commit::{Committer, plan::Group},
     operation::Operation,
     outcome::Outcome,
     part::Part,
-    plan::Group,
-    proven_table::ProvenTable,
+    proof::proven_table::ProvenTable,
     record::{RecordRequest, TransactionId},
 };
 use crate::{error::Result, partition::Partition};

@@ -11,10 +11,9 @@ use hbase_client::{Connection, Effect};
 use hbase_fake::{FakeHBase, Latency};
 use tokio::time::Instant;
 
-use super::*;
 use crate::{
     Error, ErrorKind, Level, Result,
-    latch::{LatchManager, LatchManagerOptions, LatchState},
+    latch::{LatchManager, LatchManagerOptions, LatchState, optimistic::*},
 };
 
 /// Calls take 2 ms, longer than the pauses after the first conflicts.

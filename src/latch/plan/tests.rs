@@ -1,8 +1,9 @@
 use hbase_client::low_level::{DeleteScope, LATEST_TIMESTAMP, MutationParts, MutationStamp};
 
-use super::*;
-use crate::java_layout::Level;
-use crate::latch::note::new_change;
+use crate::{
+    java_layout::Level,
+    latch::{note::new_change, plan::*},
+};
 
 const BEGAN: u64 = 1_000;
 const ENDS: u64 = 61_000;

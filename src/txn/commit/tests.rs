@@ -4,8 +4,7 @@ use hbase_client::{Condition, Connection, Delete, Get, Put, Table};
 use hbase_fake::{Call, FakeHBase, FaultHandle};
 use tokio::{task::JoinHandle, time::sleep};
 
-use super::*;
-use crate::{OpenOptions, PartitionedTable, Transaction, Updated};
+use crate::{OpenOptions, PartitionedTable, Transaction, Updated, txn::commit::*};
 
 #[test]
 fn only_an_answer_that_says_what_was_asked_proves_anything() {
@@ -422,7 +421,7 @@ fn row_whose_newest_version_was_deleted_is_deleted() {
 
 /// Returns the time of the cluster without skew.
 fn hbase_fake_now(hbase: &FakeHBase) -> u64 {
-    crate::txn::servers::millis(hbase_client::Environment::wall_clock(&hbase.environment()))
+    crate::txn::proof::servers::millis(hbase_client::Environment::wall_clock(&hbase.environment()))
 }
 
 /// A put that is stamped ahead, because its cell is, meets a delete of that cell.

@@ -2,7 +2,7 @@ use hbase_client::{Append, Condition, Delete, Increment, Put, WriterOptions};
 use hbase_fake::FakeHBase;
 use rstest::rstest;
 
-use super::*;
+use crate::txn::partitioned_table::*;
 
 /// Returns the key of a row that the library keeps in the partition `xxx`.
 fn reserved(name: &str) -> Vec<u8> {

@@ -2,11 +2,10 @@ use hbase_admin::Admin;
 use hbase_client::{Connection, FamilyDescriptor, TableDescriptor};
 use hbase_fake::FakeHBase;
 
-use super::*;
 use crate::{
     partition::PartitionRule,
     table_descriptor::TableDescriptorExt as _,
-    txn::{OpenOptions, Outcome, PartitionedTable},
+    txn::{OpenOptions, Outcome, PartitionedTable, proof::*},
 };
 
 /// The longest row key.

@@ -3,11 +3,10 @@ use hbase_fake::FakeHBase;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::*;
 use crate::{
     error::ErrorKind,
     partition::PartitionRule,
-    txn::{OpenOptions, PartitionedTable, UpdateOptions},
+    txn::{OpenOptions, PartitionedTable, UpdateOptions, snapshot::*},
 };
 
 fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {

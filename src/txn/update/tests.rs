@@ -1,8 +1,10 @@
 use hbase_client::{Condition, Effect, Put};
 use hbase_fake::FakeHBase;
 
-use super::*;
-use crate::{partition::PartitionRule, txn::PartitionedTable};
+use crate::{
+    partition::PartitionRule,
+    txn::{PartitionedTable, update::*},
+};
 
 #[test]
 fn giving_up_names_the_first_conditions_and_the_attempts() {

@@ -11,7 +11,7 @@
 //! | regions close, open, split; a server is killed; a table that skips the log | `servers` |
 //! | a lost answer, then a move to a server that refuses every attempt | `servers` |
 //!
-//! Not here: a client whose clock is behind, which needs a second machine (`src/txn/servers.rs` has
+//! Not here: a client whose clock is behind, which needs a second machine (`src/txn/proof/servers.rs` has
 //! unit tests of the clock rules); an explicit flush or major compaction (a region that closes
 //! flushes); folded transactions, which never have records.
 

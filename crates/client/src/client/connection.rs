@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     change_log::ChangeLog,
-    lanes::{Lanes, Shared},
+    dispatch::lanes::{Lanes, Shared},
     recent_deletes::RecentDeletes,
     server_clocks::ServerClocks,
 };

@@ -1,6 +1,6 @@
 //! Changes that depend on the stored value: increments and appends.
 
-use super::{CallKind, RegionCall, Table, lanes::Operation};
+use super::{CallKind, RegionCall, Table, dispatch::lanes::Operation};
 use crate::{
     error::{Effect, Result},
     model::{Append, Increment, Mutation, Row},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{CallKind, RegionCall, Table, lanes::Operation, timeline::first_answer};
+use super::{CallKind, RegionCall, Table, dispatch::lanes::Operation, timeline::first_answer};
 use crate::{
     cluster::RegionLocation,
     error::Result,

@@ -2,7 +2,7 @@
 
 use tokio::time::sleep_until;
 
-use super::{CallKind, RegionCall, Table, lanes::Operation};
+use super::{CallKind, RegionCall, Table, dispatch::lanes::Operation};
 use crate::{
     error::Result,
     model::{Delete, Mutation, Put},

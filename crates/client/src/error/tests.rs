@@ -1,4 +1,4 @@
-use super::*;
+use crate::error::*;
 
 #[test]
 fn is_one_pointer_wide_and_sendable() {

@@ -3,8 +3,11 @@ use std::{sync::LazyLock, time::Duration};
 use hbase_client::{Durability, low_level::Limits};
 use rstest::rstest;
 
-use super::*;
-use crate::{error::ErrorKind, partition::PartitionRule, txn::snapshot::tests::snapshot};
+use crate::{
+    error::ErrorKind,
+    partition::PartitionRule,
+    txn::{snapshot::tests::snapshot, update::view::*},
+};
 
 fn terms() -> Terms {
     Terms {

@@ -1,7 +1,11 @@
 use proptest::{collection::vec, prelude::*};
 
-use super::*;
-use crate::{client::Connection, cluster::Cluster, rpc::Recovery, wire::frame::RemoteFault};
+use crate::{
+    client::{Connection, dispatch::*},
+    cluster::Cluster,
+    rpc::Recovery,
+    wire::frame::RemoteFault,
+};
 
 fn table() -> Table {
     let connection = Connection::new(Cluster::without_servers(), None);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ResultScanner;
 use crate::{
-    client::{Table, failed_attempt::Cause},
+    client::{Table, region_call::failed_attempt::Cause},
     cluster::RegionLocation,
     error::{Error, ErrorKind},
     model::{Row, Scan},

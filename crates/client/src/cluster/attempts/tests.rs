@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::*;
 use crate::{
+    cluster::attempts::*,
     environment::SystemEnvironment,
     model::{RegionInfo, ServerName},
     rpc::TcpConnector,

@@ -10,9 +10,8 @@ use futures::future::BoxFuture;
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use super::*;
 use crate::{
-    cluster::registry::Registry,
+    cluster::{locator::*, registry::Registry},
     config::MetaReplicaMode,
     rpc::{Connector, DialTarget, Io, RpcClient},
     wire::{convert, frame::server_side, pb},

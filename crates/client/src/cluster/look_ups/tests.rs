@@ -2,7 +2,7 @@ use std::pin::Pin;
 
 use futures::{FutureExt, future::BoxFuture, poll};
 
-use super::*;
+use crate::cluster::look_ups::*;
 
 type Call<'a> = BoxFuture<'a, Turn<usize>>;
 

@@ -4,8 +4,8 @@ use futures::future::BoxFuture;
 use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use super::*;
 use crate::{
+    cluster::meta::*,
     config::Config,
     rpc::{Connector, DialTarget, Io},
     wire::{cell_block::Codec, frame::server_side},

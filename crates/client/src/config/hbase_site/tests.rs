@@ -3,7 +3,7 @@ use std::fs;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::*;
+use crate::config::hbase_site::*;
 
 fn site(properties: &[(&str, &str)]) -> String {
     let body: String = properties

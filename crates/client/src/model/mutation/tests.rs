@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 
-use super::*;
-use crate::error::ErrorKind;
+use crate::{error::ErrorKind, model::mutation::*};
 
 fn put() -> Put {
     Put::new("r").cell("f", "q", "v")

@@ -9,11 +9,10 @@ use prost::Message;
 use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use super::*;
 use crate::{
     config::HostPort,
     error::{Effect, ErrorKind},
-    rpc::{AttemptLimit, Call, CallOptions, Classification, Io, Recovery, RpcClient},
+    rpc::{AttemptLimit, Call, CallOptions, Classification, Io, Recovery, RpcClient, dialler::*},
     wire::{
         cell_block::CellBlockDecoder,
         frame::{

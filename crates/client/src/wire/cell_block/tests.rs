@@ -1,6 +1,6 @@
 use proptest::{collection::vec, prelude::*};
 
-use super::*;
+use crate::wire::cell_block::*;
 
 /// Row `r`, column `f:q`, timestamp 1, a put of `v`.
 const CELL: &[u8] = b"\x00\x00\x00\x18\x00\x00\x00\x0f\x00\x00\x00\x01\

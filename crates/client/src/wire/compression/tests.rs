@@ -1,7 +1,7 @@
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
 
-use super::*;
+use crate::wire::compression::*;
 
 const LIMIT: usize = 1 << 20;
 const SNAPPY: &str = "org.apache.hadoop.io.compress.SnappyCodec";

@@ -15,8 +15,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::*;
 use crate::{
+    cluster::registry::zookeeper::*,
     config::Config,
     rpc::{RpcClient, TcpConnector},
 };

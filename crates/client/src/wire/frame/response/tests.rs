@@ -1,6 +1,7 @@
 use proptest::{collection::vec, prelude::*};
 
-use super::{super::server_side::*, *};
+use super::super::server_side::*;
+use crate::wire::frame::response::*;
 
 fn decode(bytes: &[u8]) -> Result<Option<ResponseFrame>, FrameError> {
     ResponseDecoder::new(1 << 20).decode(&mut BytesMut::from(bytes))

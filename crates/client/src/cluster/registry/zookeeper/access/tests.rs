@@ -3,7 +3,7 @@
 use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use super::*;
+use crate::cluster::registry::zookeeper::access::*;
 
 const OPENED: &[u8] = b"\0\0\0\x25\0\0\0\0\0\0\x0f\xa0\x01\0\0\x03\x5d\x6e\0\x01\0\0\0\x10abcdefghijklmnop\0";
 

@@ -1,0 +1,428 @@
+//! The order in which processes that wait for a lock acquire it.
+//!
+//! Each waiting process keeps a ticket in the lock's first row: a cell with a TTL, written again
+//! with the calls that poll the lock. Tickets exclude no process. A process that acquires the lock
+//! ahead of a ticket releases it and takes a ticket itself, so the order binds waiting processes
+//! only, and an uncontended lock costs no extra call.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ticket` | the tickets, as cells |
+//! | `releases` | the releases of this process, of which its waiting tasks learn at once |
+//! | `local` | the locks of one client and table within this process |
+
+pub(super) mod local;
+pub(super) mod releases;
+pub(super) mod ticket;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hbase_client::{
+    Mutation, Put,
+    low_level::{CallKind, Pauses, RegionAction, TableCalls, condition},
+};
+use tokio::time::Instant;
+
+use self::ticket::{COLUMN, SLOTS, TICKET_TTL, Ticket};
+use super::protocol::{
+    layout::LockRows,
+    location::{FENCING_TTL, LockChange, LockLocation},
+    owner::LockToken,
+    row_state::RowState,
+};
+use crate::error::Result;
+
+/// The age at which a ticket is written again.
+const REFRESH_AFTER: Duration = Duration::from_secs(1);
+/// The pauses between two reads of a held lock.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause between two polls of a process that is not next. With `REFRESH_AFTER` it is
+/// shorter than a ticket's TTL.
+const MAX_PAUSE_BEHIND: Duration = Duration::from_secs(1);
+
+/// The number of slots among which a process chooses if it knows of no other ticket.
+const FEWEST_SLOTS: usize = 8;
+
+/// What an attempt to take the lock does with its process's ticket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TicketChange {
+    /// Applied before the attempt.
+    pub(super) write: Option<RegionAction>,
+    /// Applied with the attempt if it takes the lock.
+    pub(super) give_up: Option<Mutation>,
+    /// Whether the ticket of the process was read, and no older ticket is alive.
+    pub(super) is_next: bool,
+}
+
+/// A process that waits for a lock: its ticket, and its view of the others.
+pub(super) struct Waiter {
+    location: LockLocation,
+    /// The id in its ticket. `None` before the first ticket is written: random bits of the
+    /// operating system cost a system call.
+    id: Option<LockToken>,
+    since: Option<u64>,
+    /// The slot of its ticket, and when that was written last.
+    ticket: Option<(u8, Instant)>,
+    /// The value of its ticket, as it was written last.
+    value: Option<Bytes>,
+    /// The tickets of the others, and when each was first read with its timestamp.
+    others: Vec<(Ticket, Instant)>,
+    /// How many of them are older. `None` before the first attempt.
+    ahead: Option<usize>,
+    /// How long a process holds the lock, estimated from earlier holders.
+    turn: Option<Duration>,
+    /// When an older ticket was last found to be gone.
+    advanced: Option<Instant>,
+    /// How often the lock was polled since then.
+    polls: u32,
+    /// The first pause, of a process that released the lock while others waited.
+    step_back: Option<Duration>,
+    /// Whether the ticket that was written last has gone: another process wrote its own there first, or it
+    /// has expired. Until it is written again, later processes pass by.
+    has_lost_ticket: bool,
+    pauses: Pauses,
+}
+
+impl Waiter {
+    pub(super) fn new(location: LockLocation) -> Self {
+        Self {
+            location,
+            id: None,
+            since: None,
+            ticket: None,
+            value: None,
+            others: Vec::new(),
+            ahead: None,
+            turn: None,
+            advanced: None,
+            polls: 0,
+            step_back: None,
+            has_lost_ticket: false,
+            pauses: Pauses::growing(MIN_PAUSE, MAX_PAUSE),
+        }
+    }
+
+    /// Steps back if this process has just released the lock while others waited for it. Returns
+    /// whether it did.
+    pub(super) fn step_back(&mut self) -> bool {
+        let Some(release) = self.location.releases.take(self.location.rows.lock_row()) else {
+            return false;
+        };
+        self.turn = Some(release.held_for);
+        let waiting = release.waiting.len();
+        self.others = release
+            .waiting
+            .into_iter()
+            .map(|other| (other, release.at))
+            .collect();
+        if waiting == 1 && release.held_for < MAX_PAUSE {
+            // The other process has released the lock by then, so the first call can be an attempt.
+            self.step_back = Some(release.held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
+            self.set_ahead(0);
+        } else {
+            self.set_ahead(waiting);
+        }
+        true
+    }
+
+    /// Whether an attempt is worth its call: no older ticket is known. A process that finds tickets that
+    /// have outlived theirs needs its own first, because an attempt without one gives way to any ticket.
+    pub(super) fn is_next(&self) -> bool {
+        let has_ticket = self.since.is_some();
+        self.ahead.unwrap_or(0) == 0 && (has_ticket || self.others.iter().all(|(_, read)| is_alive(*read)))
+    }
+
+    /// Returns what the next attempt does with the ticket. The first attempt writes none: the lock
+    /// may be uncontended.
+    pub(super) fn with_attempt(&mut self) -> TicketChange {
+        if self.ahead.is_none() {
+            return TicketChange::default();
+        }
+        TicketChange {
+            write: self.refresh(),
+            give_up: self.give_up(),
+            is_next: self.since.is_some() && self.is_next(),
+        }
+    }
+
+    /// Returns the action that writes the ticket, if that is due and a slot is free. It overwrites no
+    /// ticket of another process, which may have chosen the same slot or one that has expired.
+    fn refresh(&mut self) -> Option<RegionAction> {
+        let is_fresh = |(_, written): (u8, Instant)| written.elapsed() < REFRESH_AFTER;
+        if self.ticket.is_some_and(is_fresh) || !self.location.rows.has_queue() {
+            return None;
+        }
+        let (slot, before) = match self.ticket {
+            Some((slot, _)) => (slot, self.value.take()),
+            None => self.free_slot()?,
+        };
+        self.ticket = Some((slot, Instant::now()));
+        let token = || LockToken::unique(self.location.environment());
+        let id = *self.id.get_or_insert_with(token);
+        let value = ticket::encode(self.since.unwrap_or(0), id);
+        self.value = Some(value.clone());
+        let put = self.put(slot, value).ttl(TICKET_TTL);
+        Some(self.if_written(slot, before.as_ref(), put.into()))
+    }
+
+    /// Returns the action that changes a slot if it has this value, or is free if that is `None`.
+    fn if_written(&self, slot: u8, value: Option<&Bytes>, mutation: Mutation) -> RegionAction {
+        let LockRows { rows, family, .. } = &self.location.rows;
+        RegionAction::Conditional {
+            mutations: vec![mutation],
+            condition: condition::cell_equals(&rows[0], family, &column(slot), value),
+        }
+    }
+
+    /// Returns one of the first free slots at random, of twice as many as there are other tickets: processes
+    /// that arrived since the tickets were read chose among these, too. If two choose the same one, the later
+    /// chooses again. Returns the slot and its value, if that is a ticket that has outlived its process.
+    fn free_slot(&self) -> Option<(u8, Option<Bytes>)> {
+        let ticket_in = |slot| self.others.iter().find(|(other, _)| other.slot == slot);
+        let free = (0..SLOTS).filter_map(|slot| match ticket_in(slot) {
+            None => Some((slot, None)),
+            Some((_, read)) if is_alive(*read) => None,
+            Some((other, _)) => Some((slot, Some(other.value()))),
+        });
+        let mut free: Vec<_> = free.take(FEWEST_SLOTS + 2 * self.others.len()).collect();
+        let chosen = fastrand::usize(..free.len().max(1));
+        (chosen < free.len()).then(|| free.swap_remove(chosen))
+    }
+
+    /// Returns the mutation that gives up the ticket. The empty cell outlives it: HBase reads
+    /// expired cells one by one unless a newer cell of their column is alive.
+    fn give_up(&self) -> Option<Mutation> {
+        let (slot, _) = self.ticket?;
+        Some(self.put(slot, Bytes::new()).ttl(FENCING_TTL).into())
+    }
+
+    fn put(&self, slot: u8, value: Bytes) -> Put {
+        let rows = &self.location.rows;
+        Put::new(rows.rows[0].clone()).cell(rows.family.clone(), column(slot), value)
+    }
+
+    /// Takes over the tickets in the lock's first row.
+    pub(super) fn observe(&mut self, states: &[RowState]) {
+        let Some(first) = states.first() else {
+            return;
+        };
+        self.polls = self.polls.saturating_add(1);
+        let (own, others): (Vec<Ticket>, Vec<Ticket>) = first
+            .tickets
+            .iter()
+            .copied()
+            .partition(|ticket| Some(ticket.id) == self.id);
+        match own.first() {
+            Some(own) => self.since = Some(own.since()),
+            None => self.has_lost_ticket = self.ticket.take().is_some(),
+        }
+        let before = std::mem::take(&mut self.others);
+        let first_read = |other: &Ticket| before.iter().find(|(known, _)| known == other).map(|(_, at)| *at);
+        self.others = others
+            .into_iter()
+            .map(|other| (other, first_read(&other).unwrap_or_else(Instant::now)))
+            .collect();
+        let order = self.since.zip(self.id.map(LockToken::bits));
+        let is_older = |other: &Ticket| order.is_none_or(|order| other.order() < order);
+        let older = self
+            .others
+            .iter()
+            .filter(|(other, read)| is_older(other) && is_alive(*read));
+        self.set_ahead(older.count());
+    }
+
+    fn set_ahead(&mut self, ahead: usize) {
+        let gone = self
+            .ahead
+            .replace(ahead)
+            .map_or(0, |before| before.saturating_sub(ahead));
+        if gone > 0 {
+            if let Some(advanced) = self.advanced.replace(Instant::now()) {
+                self.turn = Some(advanced.elapsed() / u32::try_from(gone).unwrap_or(u32::MAX));
+            }
+            self.polls = 0;
+        }
+        if let (0, Some(turn), true) = (ahead, self.turn, self.polls == 0) {
+            let first = (turn / 2).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.pauses = Pauses::growing(first, MAX_PAUSE);
+        }
+    }
+
+    /// Reads the lock and refreshes the ticket, in one call.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the call.
+    pub(super) async fn poll(&mut self, deadline: Instant) -> Result<Vec<RowState>> {
+        let actions: Vec<_> = self.refresh().into_iter().collect();
+        let change = LockChange {
+            operation: "waiting for the lock",
+            caller: None,
+            kind: if actions.is_empty() {
+                CallKind::Read
+            } else {
+                CallKind::IdempotentWrite
+            },
+            actions,
+            read_before: false,
+            read_after: None,
+            deadline,
+            locations: &[&self.location],
+        };
+        let states = change.send().await?.after;
+        self.observe(&states);
+        Ok(states)
+    }
+
+    /// Returns the pause before the next call. A process that is not next polls when most of the
+    /// processes ahead should have released the lock; each poll without progress doubles the pause.
+    pub(super) fn pause(&mut self) -> Duration {
+        if let Some(pause) = self.step_back.take() {
+            return pause;
+        }
+        if std::mem::take(&mut self.has_lost_ticket) {
+            return MIN_PAUSE.mul_f64(1.0 + 4.0 * fastrand::f64());
+        }
+        match (self.ahead, self.turn) {
+            (Some(ahead @ 1..), Some(turn)) => {
+                let turns = turn.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
+                let longer = turns.saturating_mul(1 << self.polls.min(10)) / 5 * 4;
+                let most = longer.clamp(MIN_PAUSE, MAX_PAUSE_BEHIND);
+                most.mul_f64(0.6 + 0.4 * fastrand::f64())
+            }
+            _ => self.pauses.next_pause(),
+        }
+    }
+
+    /// Ends the wait of a process that has acquired the lock. The attempt has given up its ticket.
+    pub(super) fn acquired(mut self) {
+        self.ticket = None;
+    }
+}
+
+/// Returns whether the process of a ticket may be waiting still, from when the ticket was first read. On
+/// a server whose clock is behind, cells live longer than their TTL and hide newer ones.
+fn is_alive(read: Instant) -> bool {
+    read.elapsed() < TICKET_TTL
+}
+
+fn column(slot: u8) -> Bytes {
+    Bytes::copy_from_slice(&[COLUMN, slot])
+}
+
+impl Drop for Waiter {
+    /// Gives up the ticket in the background, so that it delays no other process.
+    fn drop(&mut self) {
+        let (Some((slot, _)), Some(give_up)) = (self.ticket, self.give_up()) else {
+            return;
+        };
+        let actions = vec![self.if_written(slot, self.value.as_ref(), give_up)];
+        let location = self.location.clone();
+        let tracked = location.tasks.begin();
+        self.location.table.runtime().spawn(async move {
+            let _tracked = tracked;
+            let deadline = Instant::now() + TICKET_TTL;
+            if let Err(error) = location.change("leaving the queue", actions, deadline).await {
+                tracing::debug!(%error, "cannot give up a ticket; it expires");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::try_join_all;
+    use hbase_fake::{Call, FakeHBase};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        Error, Level,
+        lock::{LockManagerOptions, LockTableOptions, manager::two_processes},
+    };
+
+    /// Fills the slots of a lock with tickets that have no TTL, as another program may write them.
+    async fn fill(location: &LockLocation) -> Result<()> {
+        let mut put = Put::new(location.rows.rows[0].clone());
+        for slot in 0..SLOTS {
+            let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
+            put = put.cell(location.rows.family.clone(), column(slot), ticket);
+        }
+        Ok(location.table.put(put).await?)
+    }
+
+    /// One lock is held at first. The other is free, and an answer takes until the tickets have outlived
+    /// theirs.
+    #[test]
+    fn tickets_that_never_end_are_waited_for_once() {
+        FakeHBase::run(async |hbase| {
+            let [locks, others] = two_processes(hbase).await?;
+            for id in ["held", "free"] {
+                let request = locks.lock(Level::Dc, id)?;
+                fill(&request.location).await?;
+                let mut held = None;
+                if id == "held" {
+                    held = Some(others.lock(Level::Dc, id)?.acquire().await?);
+                }
+                let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
+                sleep(Duration::from_secs(1)).await;
+                match held {
+                    Some(held) => assert!(held.release().await?.is_released()),
+                    None => drop(hbase.fault(Call::Multi.delay_answer(TICKET_TTL).times(1))),
+                }
+                let released = Instant::now();
+                drop(waiting.await??);
+                assert!(released.elapsed() < TICKET_TTL * 2, "{id}");
+            }
+            Ok(())
+        });
+    }
+
+    /// Each process holds the lock as often as it can, as `suite::client_side::lock_fairness` does in real time. Returns
+    /// the longest wait, in rounds of all processes.
+    async fn longest_wait(hbase: &FakeHBase, id: &str) -> Result<f64> {
+        const PROCESSES: usize = 32;
+        const HOLD: Duration = Duration::from_millis(50);
+        const LASTS: Duration = Duration::from_secs(60);
+        let connection = hbase.connect().await?;
+        let open = |_| {
+            LockManagerOptions::new("client")
+                .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
+        };
+        let managers = try_join_all((0..PROCESSES).map(open)).await?;
+        let began = Instant::now();
+        let loops = managers.iter().map(async |locks| {
+            let mut waits = Vec::new();
+            while began.elapsed() < LASTS {
+                let asked = Instant::now();
+                let guard = locks.lock(Level::Xdc, id)?.wait(LASTS).acquire().await?;
+                waits.push(asked.elapsed());
+                sleep(HOLD).await;
+                assert!(guard.release().await?.is_released());
+            }
+            Ok::<_, Error>(waits)
+        });
+        let waits = try_join_all(loops).await?.concat();
+        let round = began.elapsed().as_secs_f64() * PROCESSES as f64 / waits.len() as f64;
+        let longest = waits.iter().max().copied().unwrap_or_default();
+        Ok(longest.as_secs_f64() / round)
+    }
+
+    /// Slots are chosen at random, so one run may have a wait of three rounds. With too few slots the
+    /// middle one of three runs has one of four to five.
+    #[test]
+    fn processes_that_compete_wait_for_about_a_round() {
+        FakeHBase::run(async |hbase| {
+            drop(two_processes(hbase).await?);
+            let mut rounds = Vec::new();
+            for id in ["one", "two", "three"] {
+                rounds.push(longest_wait(hbase, id).await?);
+            }
+            rounds.sort_by(f64::total_cmp);
+            assert!(rounds[1] <= 3.0, "the longest waits took {rounds:.2?} rounds");
+            Ok(())
+        });
+    }
+}
