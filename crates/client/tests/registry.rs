@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use hbase_client::{Config, Connection, Get, Put};
-use hbase_fake::{FakeHBase, Release};
+use hbase_fake::{FakeHBase, Latency, Release};
 use tokio::time::sleep;
 
 /// Returns the URI of the registry on one server.
@@ -47,6 +48,37 @@ fn client_of_an_old_release_learns_of_its_masters() {
         hbase.server(0).crash();
         hbase.server(0).restart();
         assert!(table.get(Get::new("a")).await?.is_none());
+        Ok(())
+    });
+}
+
+#[test]
+fn look_ups_that_lose_meta_ask_the_registry_once() {
+    FakeHBase::run(async |_| {
+        let millisecond = Duration::from_millis(1)..Duration::from_millis(2);
+        let latency = Latency {
+            request: millisecond.clone(),
+            answer: millisecond,
+            ..Latency::NONE
+        };
+        let hbase = FakeHBase::builder().servers(3).latency(latency).build();
+        let tables: Vec<_> = (0..50).map(|number| format!("t{number}")).collect();
+        for table in &tables {
+            hbase.create_table(table, &["f"], &[]);
+        }
+        let connection = hbase.connect().await?;
+        connection.table("t0")?.get(Get::new("a")).await?;
+        let questions = || hbase.calls("GetMetaRegionLocations");
+        let before = questions();
+        // Each table is looked up in `hbase:meta` at its old server, which sends the calls away.
+        hbase.move_region("hbase:meta", "", 1);
+        try_join_all(tables[1..].iter().map(async |name| {
+            let table = connection.table(name)?;
+            table.get(Get::new("a")).await
+        }))
+        .await?;
+        // A question goes to two servers.
+        assert_eq!(questions() - before, 2);
         Ok(())
     });
 }

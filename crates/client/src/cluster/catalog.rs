@@ -5,9 +5,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
+    look_ups::{LookUps, Turn},
     meta::{MetaReader, MetaRegion},
     no_location::NoLocation,
     region_cache::RegionLocation,
@@ -16,6 +18,7 @@ use super::{
 };
 use crate::{
     config::{Config, MetaReplicaMode},
+    error::{Error, ErrorKind},
     model::{ServerName, TableName},
     rpc::{CallError, RpcClient},
 };
@@ -31,6 +34,8 @@ pub(super) struct Catalog {
     /// The time limit of each call.
     timeout: Duration,
     location: Mutex<Option<Arc<RegionLocation>>>,
+    /// The questions to the registry.
+    questions: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
 }
 
 /// The regions at and before a row, and the replica that named them.
@@ -60,6 +65,7 @@ impl Catalog {
             patience: config.meta_replica_timeout(),
             timeout: config.read_timeout(),
             location: Mutex::default(),
+            questions: LookUps::new(),
         }
     }
 
@@ -79,15 +85,46 @@ impl Catalog {
 
     /// Returns the location of `hbase:meta`, from the registry unless it is known.
     pub(super) async fn location(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
-        let known = self.known().clone();
-        match known {
+        let known = || self.known().clone();
+        match known() {
             Some(location) => Ok(location),
-            None => self.locate(deadline).await,
+            None => self.ask_unless(known, deadline).await,
         }
     }
 
-    /// Returns the location of `hbase:meta` from the registry.
+    /// Returns the location of `hbase:meta` from the registry, which is asked for it after this call began.
     pub(super) async fn locate(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
+        self.ask_unless(|| None, deadline).await
+    }
+
+    /// Asks the registry unless the location is known when the turn of this call comes. Of the calls that
+    /// wait, one asks for all.
+    async fn ask_unless(
+        &self,
+        known: impl Fn() -> Option<Arc<RegionLocation>>,
+        deadline: Instant,
+    ) -> Result<Arc<RegionLocation>, NoLocation> {
+        let (meta, any_row) = (TableName::meta(), Bytes::new());
+        let mut leader = match timeout_at(deadline, self.questions.wait(&meta, &any_row)).await {
+            Ok(Turn::Answered(answer)) => return answer,
+            Ok(Turn::Lead(leader)) => leader,
+            Err(_) => {
+                let late = Error::new(
+                    ErrorKind::DeadlineExceeded,
+                    "the registry did not answer another call in time",
+                );
+                return Err(NoLocation::RegistryLost(late.with_retryable(true)));
+            }
+        };
+        if let Some(location) = known() {
+            return Ok(location);
+        }
+        let answer = self.ask(deadline).await;
+        leader.share(&answer, deadline);
+        answer
+    }
+
+    async fn ask(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
         match self.registry.meta_location(self.reads_replicas(), deadline).await {
             Ok(location) => {
                 let location = Arc::new(location);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     catalog::{Catalog, RegionsBefore, Source},
-    look_ups::{Leader, LookUps, Turn},
+    look_ups::{LookUps, Turn},
     meta::{MetaReader, MetaRegion, WALK_BATCH},
     no_location::NoLocation,
     pause,
@@ -120,7 +120,10 @@ impl Locator {
             from,
         } = match read.await {
             Ok(answer) => answer,
-            Err(failure) => return Err(share(leader, failure, deadline)),
+            Err(failure) => {
+                leader.share(&Err(failure.clone()), deadline);
+                return Err(failure);
+            }
         };
         let regions: Vec<_> = regions
             .iter()
@@ -289,16 +292,12 @@ impl Locator {
         let read = self
             .catalog
             .read_primary(deadline, async |meta| meta.table_state(table).await);
-        match read.await {
-            Ok((state, _)) => {
-                if state.is_none() {
-                    self.forget_table(table);
-                }
-                leader.answer(.., |_| Ok(state));
-                Ok(state)
-            }
-            Err(failure) => Err(share(leader, failure, deadline)),
+        let state = read.await.map(|(state, _)| state);
+        if matches!(state, Ok(None)) {
+            self.forget_table(table);
         }
+        leader.share(&state, deadline);
+        state
     }
 
     /// Forgets a location that turned out to be stale.
@@ -347,14 +346,6 @@ impl Locator {
         };
         Ok((vec![region], location.server.clone()))
     }
-}
-
-/// Passes a failure on to all calls that wait, unless the time of this one was too short.
-fn share<T>(mut leader: Leader<Result<T, NoLocation>>, failure: NoLocation, deadline: Instant) -> NoLocation {
-    if Instant::now() < deadline {
-        leader.answer(.., |_| Err(failure.clone()));
-    }
-    failure
 }
 
 /// The time limit for reading a table's state, which only improves an error message.

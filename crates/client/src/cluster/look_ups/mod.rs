@@ -206,6 +206,16 @@ impl<T> Leader<T> {
     }
 }
 
+impl<T: Clone, E: Clone> Leader<Result<T, E>> {
+    /// Passes an answer on to all calls that wait, unless it is a failure and the time of this call was
+    /// too short.
+    pub(super) fn share(&mut self, answer: &Result<T, E>, deadline: Instant) {
+        if answer.is_ok() || Instant::now() < deadline {
+            self.answer(.., |_| answer.clone());
+        }
+    }
+}
+
 impl<T> Drop for Leader<T> {
     fn drop(&mut self) {
         let mut queues = self.look_ups.queues();

@@ -12,13 +12,16 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::panicking,
     time::Duration,
 };
 
 use bytes::{Buf, Bytes, BytesMut};
-use futures::future::BoxFuture;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, WeakShared},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::{
@@ -67,6 +70,8 @@ pub(super) struct RpcConnection {
     is_private: bool,
     /// Each of the two tasks has a receiver for as long as it holds its half of the socket.
     alive: watch::Sender<()>,
+    /// The ping in flight for calls that wait until the peer turns out to be there.
+    ping: Mutex<Option<WeakShared<BoxFuture<'static, bool>>>>,
 }
 
 /// The deadline of an attempt, whether it may be given up earlier, and its trace.
@@ -188,6 +193,7 @@ impl RpcConnection {
             service,
             is_private,
             alive,
+            ping: Mutex::default(),
         }
     }
 
@@ -287,9 +293,24 @@ impl RpcConnection {
     }
 
     /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
-    /// or the peer answers a ping.
-    pub(super) async fn is_alive(&self) -> bool {
-        self.shared.liveness.silent_for() < IDLE || self.ping().await
+    /// or the peer answers a ping, which all calls share that arrive meanwhile.
+    pub(super) async fn is_alive(self: &Arc<Self>) -> bool {
+        if self.shared.liveness.silent_for() < IDLE {
+            return true;
+        }
+        let ping = {
+            let mut in_flight = self.ping.lock().unwrap_or_else(PoisonError::into_inner);
+            in_flight
+                .as_ref()
+                .and_then(WeakShared::upgrade)
+                .unwrap_or_else(|| {
+                    let connection = Arc::clone(self);
+                    let ping = async move { connection.ping().await }.boxed().shared();
+                    *in_flight = ping.downgrade();
+                    ping
+                })
+        };
+        ping.await
     }
 
     /// Returns whether it was opened after this time.

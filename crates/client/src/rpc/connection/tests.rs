@@ -7,9 +7,9 @@ use futures::{FutureExt, StreamExt, future::join_all, stream::FuturesUnordered};
 use rstest::rstest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
-use super::*;
 use crate::{
     error::ErrorKind,
+    rpc::connection::*,
     wire::{
         frame::{
             CONNECTION_CALL_ID, MAX_FRAME, RequestOptions, encode_request,
@@ -624,6 +624,7 @@ async fn peer_that_vanishes_during_an_upload_is_silent() {
 async fn idle_connection_is_pinged_before_an_unrepeatable_call() {
     let (connection, mut server) = connect(64 << 10);
     tokio::time::advance(IDLE - Duration::from_millis(1)).await;
+    let connection = Arc::new(connection);
     assert!(connection.is_alive().await);
     tokio::time::advance(Duration::from_millis(1)).await;
     let serve = async {
@@ -631,8 +632,24 @@ async fn idle_connection_is_pinged_before_an_unrepeatable_call() {
         let class = "org.apache.hadoop.hbase.NotServingRegionException";
         server.say(&refusal(ping, class, class)).await;
     };
-    assert!(tokio::join!(connection.is_alive(), serve).0);
-    tokio::time::advance(IDLE).await;
+    // One ping for all calls that wait, although the one that sent it has gone.
+    let mut gone = Box::pin(connection.is_alive());
+    assert!(futures::poll!(&mut gone).is_pending());
+    let wait = async {
+        let waiting = [connection.is_alive(), connection.is_alive()];
+        let mut waiting = waiting.map(Box::pin);
+        for one in &mut waiting {
+            assert!(futures::poll!(one).is_pending());
+        }
+        drop(gone);
+        join_all(waiting).await
+    };
+    let (alive, ()) = tokio::join!(wait, serve);
+    assert_eq!(alive, [true, true]);
+    tokio::time::advance(IDLE - Duration::from_millis(1)).await;
+    assert!(connection.is_alive().await);
+    assert_eq!(connection.calls_in_flight(), 0);
+    tokio::time::advance(Duration::from_millis(1)).await;
     assert!(!connection.is_alive().await);
 }
 
