@@ -8,7 +8,7 @@ use hbase_client::{
     BytesBinary, Connection, Effect, Error, ErrorKind, IntoBytes, IntoTableName, RegionInfo, Result,
     ServerName, TableName,
     low_level::{
-        CallKind, Pauses, RegionServerCall, convert,
+        CallKind, Pauses, RegionCall, convert,
         pb::{self, get_region_info_response::CompactionState},
         table_regions,
     },
@@ -413,18 +413,17 @@ impl RegionTarget<'_> {
         kind: CallKind,
         request: impl Fn(pb::RegionSpecifier) -> M + Send + Sync,
     ) -> Result<(RegionInfo, A)> {
-        let call = RegionServerCall {
-            operation: self.name,
-            table: self.table,
-            row: self.row,
-            method,
-            kind,
-            deadline: self.deadline,
-        };
-        call.send(self.connection, |region| {
-            request(convert::region_specifier(region))
-        })
-        .await
+        let table = self.connection.table(self.table.clone())?;
+        let mut call = RegionCall::new(&table, self.name, self.row, kind, self.deadline);
+        loop {
+            let location = call.locate().await?;
+            let region = location.region();
+            let request = request(convert::region_specifier(region));
+            match call.attempt(&location).admin(method, &request).await {
+                Ok(answer) => return Ok((region.clone(), answer)),
+                Err(failed) => call.recover(failed).await?,
+            }
+        }
     }
 
     fn not_in_time(&self, region: &RegionInfo, what: &str) -> Error {

@@ -1,14 +1,13 @@
 //! Reads and writes of single rows, and scans.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use prost::Message;
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{Connection, ResultScanner};
 use crate::{
-    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    cluster::RegionLocation,
     config::bounded,
     error::Result,
     model::{
@@ -220,22 +219,6 @@ impl Table {
     /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.operation_timeout
-    }
-
-    pub(super) fn attempts<'a>(
-        &'a self,
-        name: &'static str,
-        row: Cow<'a, Bytes>,
-        kind: CallKind,
-    ) -> Attempts<'a> {
-        let operation = Operation {
-            name,
-            table: &self.name,
-            row,
-            kind,
-            deadline: self.deadline(),
-        };
-        Attempts::new(&self.connection.shared.cluster, operation)
     }
 
     pub(super) async fn call<M: Message, R: Message + Default>(

@@ -9,7 +9,7 @@
 //! | [`RegionCall`], [`RegionLocation`] | the attempts of a call of the region of a row, whose caller checks each location |
 //! | [`Proofs`] | what servers were proven to do |
 //! | [`TableCalls`] | settings of tables, and calls with a deadline |
-//! | [`call_server`], [`RegionServerCall`] | calls of the active master, of a server by its name, and of the server of a row |
+//! | [`call_server`] | calls of the active master, and of a server by its name |
 //! | [`table_regions`], [`region_of_meta_row`] | the contents of `hbase:meta` |
 //! | [`RowCheck`] | refuses writes of some rows |
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
@@ -30,10 +30,7 @@ mod servers;
 pub use self::{
     calls::{TableCalls, table_openings},
     parts::{MutationParts, MutationStamp, ScanParts},
-    servers::{
-        RegionServerCall, at_master, call_server, change_log, forget_table, nonce, region_of_meta_row,
-        table_regions,
-    },
+    servers::{at_master, call_server, change_log, forget_table, nonce, region_of_meta_row, table_regions},
 };
 pub use crate::{
     client::{

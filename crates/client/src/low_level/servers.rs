@@ -1,16 +1,14 @@
 //! Calls of servers that are not of a row: what the administration of a cluster needs.
 
-use std::{borrow::Cow, fmt::Display};
+use std::fmt::Display;
 
-use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
 use crate::{
-    ChangeLog, Connection, Error, RegionInfo, Result, Row, ServiceKind, TableName, TableRegion,
+    ChangeLog, Connection, Error, Result, Row, TableName, TableRegion,
     client::{CallKind, ServerTarget},
-    cluster::{Attempts, Operation, parse_meta_row},
-    rpc::CallOptions,
+    cluster::parse_meta_row,
 };
 
 /// Calls a method of a server until it answers, at most until the deadline.
@@ -30,69 +28,6 @@ pub async fn call_server<M: Message, R: Message + Default>(
 ) -> Result<R> {
     let cluster = connection.cluster();
     cluster.call_server(target, method, kind, request, deadline).await
-}
-
-/// A call of the administrative service of the region server that has a row.
-#[derive(Clone, Copy, Debug)]
-pub struct RegionServerCall<'a> {
-    /// The name of the operation, for errors, metrics and spans.
-    pub operation: &'static str,
-    /// The table.
-    pub table: &'a TableName,
-    /// The row.
-    pub row: &'a Bytes,
-    /// HBase's name of the method.
-    pub method: &'static str,
-    /// The effect of the call.
-    pub kind: CallKind,
-    /// When the call ends.
-    pub deadline: Instant,
-}
-
-impl RegionServerCall<'_> {
-    /// Sends the call until it succeeds, must not be repeated, or its deadline passes. Each location of
-    /// the row gets its own request. Returns the region that the answer is of, and the answer.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as a call of [`Table`](crate::Table) does.
-    pub async fn send<M: Message, R: Message + Default>(
-        &self,
-        connection: &Connection,
-        request: impl Fn(&RegionInfo) -> M + Send + Sync,
-    ) -> Result<(RegionInfo, R)> {
-        let cluster = connection.cluster();
-        let operation = Operation {
-            name: self.operation,
-            table: self.table,
-            row: Cow::Borrowed(self.row),
-            kind: self.kind,
-            deadline: self.deadline,
-        };
-        let mut attempts = Attempts::new(cluster, operation);
-        loop {
-            let location = attempts.locate().await?;
-            let request = request(&location.region);
-            let limit = attempts.attempt_limit(&location);
-            let answer = cluster
-                .call_region_server(
-                    &location,
-                    ServiceKind::Admin,
-                    &CallOptions::default(),
-                    self.method,
-                    &request,
-                    limit,
-                )
-                .await;
-            match answer {
-                Ok((answer, _)) => {
-                    attempts.succeed();
-                    return Ok((location.region.clone(), answer));
-                }
-                Err(failure) => attempts.recover(failure, &location).await?,
-            }
-        }
-    }
 }
 
 /// Returns all regions of a table in order, as `hbase:meta` has them now, and caches their locations.

@@ -22,7 +22,7 @@ use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Effect, Error, Failure, FailureKind, Result},
     model::{Get, RegionInfo, Row, Scan},
-    rpc::{AttemptLimit, CallError},
+    rpc::{AttemptLimit, CallError, ServiceKind},
     wire::cell_block::CellBlockDecoder,
 };
 
@@ -178,6 +178,11 @@ impl<'a> RegionCall<'a> {
     /// Continues at another row. Earlier failures no longer count.
     pub(super) fn continue_at(&mut self, row: Bytes) {
         self.attempts.relocate_to(row);
+    }
+
+    /// Returns the limit of an attempt that belongs to an operation with this deadline.
+    pub(super) fn limit_until(&self, deadline: Instant) -> AttemptLimit {
+        self.attempts.limit_until(deadline)
     }
 
     /// Records that the operation succeeded.
@@ -355,6 +360,24 @@ impl RegionAttempt<'_, '_> {
     pub async fn endpoint(self, call: &EndpointCall) -> Result<Bytes, FailedAttempt> {
         let request = call.message(&self.location.region);
         self.send("ExecService", &request, endpoint::read).await
+    }
+
+    /// Calls the administrative service of the region's server.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure, for [`RegionCall::recover`].
+    pub async fn admin<M: Message, A: Message + Default>(
+        self,
+        method: &'static str,
+        request: &M,
+    ) -> Result<A, FailedAttempt> {
+        let cluster = self.call.table.connection.cluster();
+        let (options, limit) = (&self.call.table.options.call, self.limit());
+        let answer = cluster
+            .call_region_server(self.location, ServiceKind::Admin, options, method, request, limit)
+            .await;
+        self.ended(answer.map(|(answer, _)| answer))
     }
 
     /// Reads all rows of a scan from the region as of one moment. Returns `None` if their keys and values

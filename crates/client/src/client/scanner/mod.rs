@@ -25,7 +25,7 @@ pub use self::{
     metrics::{RegionScanMetrics, ScanMetrics},
     parallel::ParallelScanner,
 };
-use super::{Table, timeline::first_answer};
+use super::{RegionCall, Table, timeline::first_answer};
 use crate::{
     cluster::{CallKind, RegionLocation},
     error::Result,
@@ -190,17 +190,18 @@ impl ResultScanner {
             .as_ref()
             .map_or(&self.position.0, |open| &open.location.region.start_key)
             .clone();
-        let mut attempts = table.attempts("scan", Cow::Owned(row), CallKind::Read);
+        let mut call = RegionCall::of_row(&table, "scan", Cow::Owned(row), CallKind::Read, table.deadline());
         while self.ready.is_empty() && !self.finished {
             let location = match &self.open {
                 Some(open) => Arc::clone(&open.location),
                 None => {
                     let (row, is_included) = &self.position;
-                    attempts.relocate_to(self.scan.row_of_region(row, *is_included));
-                    attempts.locate().await?
+                    call.continue_at(self.scan.row_of_region(row, *is_included));
+                    call.locate().await?
                 }
             };
-            let answer = self.answer(&location, attempts.attempt_limit(&location)).await;
+            let limit = call.attempt(&location).limit();
+            let answer = self.answer(&location, limit).await;
             // A replica may have answered.
             let location = self
                 .open
@@ -212,21 +213,21 @@ impl ResultScanner {
                         // The server is past the rows of that answer. A new scanner reads them
                         // again.
                         self.abandon();
-                        attempts.fail(&error);
-                        return Err(error);
+                        return Err(call.fail(&location, error));
                     }
                 }
                 Err(failure) => {
                     self.count(&location, |metrics| metrics.failed_calls += 1);
                     self.abandon();
-                    attempts.recover(failure, &location).await?;
+                    let failed = call.attempt(&location).failed(failure);
+                    call.recover(failed).await?;
                 }
             }
         }
-        attempts.succeed();
+        call.succeed();
         if let Some(location) = self.open.as_ref().map(|open| Arc::clone(&open.location)) {
             // A call ahead has the limit of an operation that begins now.
-            self.send(&location, attempts.limit_until(table.deadline()));
+            self.send(&location, call.limit_until(table.deadline()));
             // The request leaves before the caller works on the rows, even on a runtime with one
             // thread.
             yield_now().await;
