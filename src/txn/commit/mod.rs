@@ -211,7 +211,8 @@ impl Committer {
         };
         let mut first = match prepared.claim_of_caller() {
             Some(claim) if is_first => {
-                Box::pin(self.read_and_attempt(claim, prepared, seen, sharing, deadline)).await?
+                let attempted = self.read_and_attempt(claim, prepared, seen, sharing, deadline);
+                Box::pin(attempted).await.transpose()
             }
             _ => None,
         };
@@ -220,19 +221,30 @@ impl Committer {
         }
         let mut pauses = Pauses::after_conflicts();
         loop {
-            let applied = match first.take() {
-                Some(applied) => applied,
-                None => self.attempt(prepared, seen, sharing, deadline).await?,
+            let attempted = match first.take() {
+                Some(attempted) => attempted,
+                None => self.attempt(prepared, seen, sharing, deadline).await,
             };
-            if applied {
-                return Ok(Outcome::Committed(prepared.committed(false)));
-            }
+            let lost = match attempted {
+                Ok(true) => return Ok(Outcome::Committed(prepared.committed(false))),
+                Ok(false) => None,
+                // The record will say whether it was applied. A call that several transactions share ends
+                // with the first of their deadlines, so the others have time for that.
+                Err(error)
+                    if error.is_outcome_unknown()
+                        && prepared.claim.is_some()
+                        && Instant::now() < deadline =>
+                {
+                    Some(error)
+                }
+                Err(error) => return Err(error),
+            };
             sharing = Sharing::Alone;
             if let Some(claim) = &prepared.claim {
                 // A copy of the attempt may be in flight and would find the conditions met.
                 let fenced = claim.fence(seen.record.as_ref(), Purpose::Commit, deadline);
                 let fenced = Box::pin(fenced).await;
-                match fenced.map_err(unless_settled)? {
+                match fenced.map_err(|error| unless_settled(error, lost))? {
                     Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
                         return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(&found))));
@@ -657,11 +669,12 @@ fn found(condition: &Condition, rows: &Rows) -> Option<Cell> {
 
 /// After a failed fence, earlier attempts may still be applied. After
 /// [`IdReused`](ErrorKind::IdReused) they can't: the record belongs to another transaction, and
-/// this one can't be applied over it.
-fn unless_settled(error: Error) -> Error {
+/// this one can't be applied over it. `lost`: the error of an attempt whose answer was lost, which says
+/// more than that of the fence.
+fn unless_settled(error: Error, lost: Option<Error>) -> Error {
     match error.kind() {
         ErrorKind::IdReused => error,
-        _ => error.with_effect(Effect::Unknown),
+        _ => lost.unwrap_or(error).with_effect(Effect::Unknown),
     }
 }
 

@@ -73,6 +73,38 @@ async fn value(table: &Table, row: &'static str, qualifier: &'static str) -> Res
 }
 
 #[test]
+fn lost_answer_of_a_shared_call_is_resolved_by_the_members_that_have_time_left() {
+    FakeHBase::run(async |hbase| {
+        let [orders, _] = two_clients(hbase).await?;
+        let start = |row: &'static str, seconds| {
+            let orders = orders
+                .clone()
+                .with_operation_timeout(Duration::from_secs(seconds));
+            let transaction = orders
+                .transaction("xxx")
+                .put(Put::new(row).cell("f", "q", row))
+                .recorded();
+            tokio::spawn(async move { transaction.commit().await })
+        };
+        // Others wait while two calls are in flight, and share the next one.
+        hbase.fault(Call::MutateRows.on("orders").delay_request(TICK).times(2));
+        let first = [start("xxx1", 20), start("xxx2", 20)];
+        sleep(TICK / 2).await;
+        let is_shared = |call: &hbase_fake::ReceivedCall| call.rows.contains(&Bytes::from("xxx3"));
+        let held = hbase.fault(Call::MutateRows.on("orders").when(is_shared).hold_answer());
+        let (short, long) = (start("xxx3", 10), start("xxx4", 15));
+        for first in first {
+            assert!(first.await?.is_committed());
+        }
+        assert!(matches!(short.await?, Outcome::Unknown(_)));
+        let outcome = long.await?;
+        assert!(outcome.is_committed(), "{outcome}");
+        held.release();
+        Ok(())
+    });
+}
+
+#[test]
 fn committed_transaction_is_visible_after_a_put_and_a_delete_in_its_way() {
     FakeHBase::run(async |hbase| {
         let [one, other] = two_clients(hbase).await?;

@@ -116,7 +116,7 @@ async fn records_and_fences_outlive_moves_and_splits() {
 }
 
 #[tokio::test]
-async fn lost_answer_stays_unknown_when_the_new_server_refuses() {
+async fn lost_answer_is_never_reported_as_not_applied_when_the_new_server_refuses() {
     let rig = Rig::new("records_refused").await;
     let (partition, id) = ("iii", id("refused"));
     let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(81));
@@ -145,8 +145,11 @@ async fn lost_answer_stays_unknown_when_the_new_server_refuses() {
     let (outcome, ()) = tokio::join!(commit, moving);
     rig.proxy.pass_all();
     assert!(was_refused.load(Ordering::SeqCst), "no other server was asked");
-    let unsettled = unknown(outcome);
-    assert_eq!(settled(&unsettled).await, Settled::Committed);
+    // The new server refuses until the time of the commit is almost over. Its record settles it if it can
+    // be read in the rest.
+    if !outcome.is_committed() {
+        assert_eq!(settled(&unknown(outcome)).await, Settled::Committed);
+    }
     assert_eq!(rig.applied(partition, &id).await, 1);
     rig.end().await;
 }
