@@ -137,7 +137,7 @@ async fn partition_lock_fences_data_and_changes_with_it() {
             let ttl = if round % 2 == 0 {
                 LEASE
             } else {
-                Duration::from_secs(2)
+                Duration::from_secs(5)
             };
             let guard = ask(&one, ttl).wait(LEASE).acquire().await.unwrap();
             assert!(guard.fencing() > last);

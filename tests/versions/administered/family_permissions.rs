@@ -72,13 +72,16 @@ impl Work {
             Recorded => committed(table.transaction("xxx").put(put()).recorded().commit().await),
             Self::Outcome => table.outcome("xxx", &TransactionId::unique()).await.map(drop),
             Settle => table.settle("xxx", &TransactionId::unique()).await.map(drop),
+            // Of two at once one may conflict, and then it reads its record.
             Update => {
-                let change = table.update("xxx", |view| {
-                    view.get::<&str>("xxx1", "f", "q")?;
-                    view.put(put())?;
-                    Ok::<_, hbase_txn::Error>(())
-                });
-                change.await.map(drop)
+                let update = || {
+                    table.update("xxx", |view| {
+                        view.get::<&str>("xxx1", "f", "q")?;
+                        view.put(put())?;
+                        Ok::<_, hbase_txn::Error>(())
+                    })
+                };
+                futures::try_join!(update(), update()).map(drop)
             }
             Lock => {
                 let locks = PartitionLocks::open(table).await?;
