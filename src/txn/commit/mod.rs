@@ -1,8 +1,8 @@
 //! Sends the transaction of one group until it has an outcome or its deadline passes.
 //!
 //! At the start of each loop iteration, nothing of the transaction is applied, and no request in
-//! flight can be: each earlier attempt was either refused before it was applied, or answered that a
-//! condition does not hold, and was fenced off if it leaves a record.
+//! flight can still be applied. Each earlier attempt was refused before it was applied, or was answered
+//! that a condition does not hold. One that leaves a record was also fenced off.
 //!
 //! | file | what |
 //! |---|---|
@@ -228,8 +228,8 @@ impl Committer {
             let lost = match attempted {
                 Ok(true) => return Ok(Outcome::Committed(prepared.committed(false))),
                 Ok(false) => None,
-                // The record will say whether it was applied. A call that several transactions share ends
-                // with the first of their deadlines, so the others have time for that.
+                // The answer is lost; the fence below finds out whether the attempt was applied. Time is left,
+                // because a call that several transactions share ends with the first of their deadlines.
                 Err(error)
                     if error.is_outcome_unknown()
                         && prepared.claim.is_some()

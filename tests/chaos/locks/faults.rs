@@ -107,7 +107,10 @@ async fn loss_is_reported_before_the_next_holder_despite_silence() {
             };
             let next = async {
                 // It is released within its lease, also on a busy machine.
-                let next = request(&others, "silent", PATIENCE).wait(PATIENCE).acquire().await;
+                let next = request(&others, "silent", PATIENCE)
+                    .wait(PATIENCE)
+                    .acquire()
+                    .await;
                 (next.unwrap(), Instant::now())
             };
             let ((loss, told), (next, in_at)) = tokio::join!(told, next);

@@ -31,6 +31,18 @@ pub struct RegionLocation {
 }
 
 impl RegionLocation {
+    /// Creates a location that is known now, of a region without replicas, of whose opening nothing is known.
+    pub(crate) fn new(region: RegionInfo, server: ServerName) -> Self {
+        Self {
+            region,
+            server,
+            open_sequence: 0,
+            opened_at: None,
+            replicas: Vec::new(),
+            asked_at: Instant::now(),
+        }
+    }
+
     /// Returns the region.
     #[must_use]
     pub fn region(&self) -> &RegionInfo {
@@ -165,7 +177,8 @@ impl RegionCache {
         self.insert_unless(location, |newer| newer.contains(row));
     }
 
-    /// Caches a location, unless a newer one that overlaps it stays.
+    /// Caches a location, and removes what overlaps it. Does nothing if a newer region overlaps it that
+    /// stays.
     fn insert_unless(&self, location: Arc<RegionLocation>, stays: impl Fn(&RegionInfo) -> bool) {
         let mut tables = self.write();
         let regions = tables.entry(location.region.table.clone()).or_default();
@@ -198,8 +211,7 @@ impl RegionCache {
         regions.insert(location);
     }
 
-    /// Forgets exactly this location, or that of which it is a replica; a newer one of the region
-    /// stays.
+    /// Forgets the location of this region, or of the primary of this replica, unless a newer one is known.
     pub(super) fn forget(&self, location: &RegionLocation) {
         let mut tables = self.write();
         if let Some(known) = tables.get_mut(&location.region.table) {

@@ -52,9 +52,8 @@ pub enum ErrorKind {
     InvalidConfig,
     /// `MultiRowMutationEndpoint` does not answer on the table.
     EndpointMissing,
-    /// A region server does not honour conditions: those of multi-row transactions (HBase before
-    /// 2.4.5), or those that locks, latches and conditional changes of single rows rely on (HBase
-    /// before 2.4).
+    /// A region server does not honour conditions. Transactions of several rows need HBase 2.4.5; locks,
+    /// latches and conditional changes of single rows need HBase 2.4.
     ConditionsUnsupported,
     /// The table does not exist.
     TableNotFound,
@@ -206,7 +205,7 @@ pub struct RemoteException {
 struct Inner<K> {
     kind: K,
     effect: Effect,
-    /// Whether the message also says that nothing was applied, while that is so.
+    /// Whether the message says that nothing was applied, as long as the effect is [`Effect::None`].
     tells_no_effect: bool,
     retryable: bool,
     what: Cow<'static, str>,

@@ -342,7 +342,7 @@ async fn placed<'a, K: Kind>(part: Part<'a, K::Payload>, kind: K) -> Step<'a, K>
                 away.push(part);
                 break;
             };
-            let unrecognised = match part.recognised(&location) {
+            let unrecognised = match part.check_recognised(&location) {
                 Ok(()) => {
                     placed.push(Placed { part, location });
                     None
@@ -458,9 +458,9 @@ impl<'a, P> Part<'a, P> {
     }
 
     /// Checks that the server of a part that may have been applied would recognise it.
-    fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
+    fn check_recognised(&mut self, location: &RegionLocation) -> Result<()> {
         if self.items.iter().all(|item| location.region.contains(&item.row)) {
-            self.attempts.recognised(location)
+            self.attempts.check_recognised(location)
         } else {
             Err(self.attempts.unrecognised("its region was split"))
         }

@@ -22,6 +22,15 @@ fn items(places: std::ops::Range<usize>) -> Vec<Item<()>> {
     places.map(item).collect()
 }
 
+/// Returns a location of the region of this name.
+pub(super) fn location(region: &str) -> Arc<RegionLocation> {
+    let region = RegionInfo {
+        name: region.to_owned().into(),
+        ..RegionInfo::meta()
+    };
+    Arc::new(RegionLocation::new(region, ServerName::new("h", 1, 1).unwrap()))
+}
+
 /// Returns an action of a region with operations of these numbers.
 fn action<'a>(table: &'a Table, region: &str, places: std::ops::Range<usize>) -> Placed<'a, ()> {
     let items = items(places);
@@ -31,17 +40,7 @@ fn action<'a>(table: &'a Table, region: &str, places: std::ops::Range<usize>) ->
             attempts: RegionCall::of_row(table, "test", row, CallKind::Read, deadline),
             items,
         },
-        location: Arc::new(RegionLocation {
-            region: RegionInfo {
-                name: region.to_owned().into(),
-                ..RegionInfo::meta()
-            },
-            server: ServerName::new("h", 1, 1).unwrap(),
-            open_sequence: 1,
-            opened_at: None,
-            replicas: Vec::new(),
-            asked_at: Instant::now(),
-        }),
+        location: location(region),
     }
 }
 

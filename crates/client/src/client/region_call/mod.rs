@@ -54,7 +54,7 @@ use crate::{
 pub struct RegionCall<'a> {
     table: &'a Table,
     attempts: Attempts<'a>,
-    /// Whether only the opening of the region may execute the call that its location names.
+    /// Whether a call is sent only while its region is in the opening that the location names.
     only_this_opening: bool,
     /// Whether a location was refused since the last attempt.
     has_looked_again: bool,
@@ -149,9 +149,9 @@ impl<'a> RegionCall<'a> {
         self.attempts.repeat_on_one_server();
     }
 
-    /// Refuses a server that does not know of an earlier attempt.
-    pub(super) fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
-        self.attempts.recognised(location)
+    /// Returns an error if the server does not know of an earlier attempt, which has to be repeated there.
+    pub(super) fn check_recognised(&mut self, location: &RegionLocation) -> Result<()> {
+        self.attempts.check_recognised(location)
     }
 
     /// Returns the error of a write whose answer was lost, and that no server would recognise.

@@ -551,18 +551,8 @@ mod tests {
     };
 
     fn location() -> Arc<RegionLocation> {
-        Arc::new(RegionLocation {
-            region: RegionInfo::meta(),
-            server: ServerName {
-                host: "h".into(),
-                port: 1,
-                start_code: 1,
-            },
-            open_sequence: 1,
-            opened_at: None,
-            replicas: Vec::new(),
-            asked_at: Instant::now(),
-        })
+        let server = ServerName::new("h", 1, 1).unwrap();
+        Arc::new(RegionLocation::new(RegionInfo::meta(), server))
     }
 
     /// An answer with the beginning of a row, or without one, from a scanner that has come to

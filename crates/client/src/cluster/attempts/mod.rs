@@ -172,7 +172,7 @@ impl<'a> Attempts<'a> {
             let table = self.operation.table;
             let failure = match self.look_up().await {
                 Some(Ok(location)) => {
-                    self.recognised(&location)?;
+                    self.check_recognised(&location)?;
                     return Ok(location);
                 }
                 Some(Err(failure)) => failure,
@@ -209,8 +209,8 @@ impl<'a> Attempts<'a> {
         })
     }
 
-    /// Refuses a server that does not know of an earlier attempt.
-    pub(crate) fn recognised(&mut self, location: &RegionLocation) -> Result<()> {
+    /// Returns an error if the server does not know of an earlier attempt, which has to be repeated there.
+    pub(crate) fn check_recognised(&mut self, location: &RegionLocation) -> Result<()> {
         match &self.recognised_by {
             Some(server) if *server != location.server => {
                 let owner = location.server.address();

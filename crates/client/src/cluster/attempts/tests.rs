@@ -28,18 +28,7 @@ fn cluster() -> Cluster {
 }
 
 fn location() -> RegionLocation {
-    RegionLocation {
-        region: RegionInfo::meta(),
-        server: ServerName {
-            host: "h".into(),
-            port: 1,
-            start_code: 1,
-        },
-        open_sequence: 1,
-        opened_at: None,
-        replicas: Vec::new(),
-        asked_at: Instant::now(),
-    }
+    RegionLocation::new(RegionInfo::meta(), ServerName::new("h", 1, 1).unwrap())
 }
 
 /// Returns the final error of an operation whose attempts fail in this order, the last failure

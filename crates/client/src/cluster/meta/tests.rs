@@ -111,14 +111,7 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
     };
     let config = Config::from_uri("hbase+rpc://meta:1").unwrap();
     let rpc = Arc::new(RpcClient::new(&config, Arc::new(meta)));
-    let location = RegionLocation {
-        region: RegionInfo::meta(),
-        server: ServerName::new("meta", 1, 1).unwrap(),
-        open_sequence: 0,
-        opened_at: None,
-        replicas: Vec::new(),
-        asked_at: Instant::now(),
-    };
+    let location = RegionLocation::new(RegionInfo::meta(), ServerName::new("meta", 1, 1).unwrap());
     let reader = MetaReader {
         rpc: &rpc,
         location: &location,

@@ -90,12 +90,9 @@ impl Registry {
         let asked_at = Instant::now();
         let Found { server, replicas } = self.ask(Wanted::Meta { replicas }, deadline).await?;
         Ok(RegionLocation {
-            region: RegionInfo::meta(),
-            server,
-            open_sequence: 0,
-            opened_at: None,
             replicas,
             asked_at,
+            ..RegionLocation::new(RegionInfo::meta(), server)
         })
     }
 

@@ -81,11 +81,11 @@ pub(crate) struct AttemptLimit {
     /// Whether the call may be repeated, and so is given up as soon as its connection turns out to
     /// be silent.
     pub(crate) repeatable: bool,
-    /// Set for a call that only the process may execute that a location names, which was read after
-    /// this time: a connection that was opened later may lead to the next process at the same address.
+    /// If set, only the server process may execute the call that its location names. The location was
+    /// read after this time, so a connection that was opened later may lead to another process.
     pub(crate) connected_before: Option<Instant>,
-    /// Set for a call that only the opening of its region may execute that a location names, which was
-    /// asked for at this time: if a connection to the server has ended since then, the region may have
+    /// If set, only the opening of the region may execute the call that its location names. The location
+    /// was asked for at this time. If a connection to the server has ended since then, the region may have
     /// been elsewhere and have come back.
     pub(crate) located_at: Option<Instant>,
     /// The trace that the server continues.
@@ -249,7 +249,7 @@ impl RpcConnection {
         }
     }
 
-    /// Returns at the deadline of a call that has waited since then. If the call is repeatable, returns
+    /// Returns when a call that waits since `since` is given up: at its deadline, or, if it is repeatable,
     /// as soon as the peer turns out to be silent.
     async fn end_of_patience(&self, limit: &AttemptLimit, since: Instant) {
         let mut next = limit.deadline;

@@ -6,25 +6,11 @@ use tokio::time::advance;
 use super::super::calls_in_flight::Pace;
 use super::traffic::{MOST_BYTES, MOST_OPERATIONS, Queue, SERVER_LANES, WORTH_A_CALL};
 use crate::{
-    client::dispatch::lanes::*,
-    model::{Delete, Get, Mutation, Put, RegionInfo},
+    client::dispatch::{lanes::*, tests::location},
+    model::{Delete, Get, Mutation, Put},
 };
 
 const REGION: &str = "t,,1";
-
-fn location(region: &str) -> Arc<RegionLocation> {
-    Arc::new(RegionLocation {
-        region: RegionInfo {
-            name: region.to_owned().into(),
-            ..RegionInfo::meta()
-        },
-        server: ServerName::new("h", 1, 1).unwrap(),
-        open_sequence: 1,
-        opened_at: None,
-        replicas: Vec::new(),
-        asked_at: Instant::now(),
-    })
-}
 
 fn waiting(region: &str, operation: &Operation) -> (Waiting, Ticket) {
     let limit = AttemptLimit::new(Instant::now() + Duration::from_secs(1), false);
