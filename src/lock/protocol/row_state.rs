@@ -16,6 +16,8 @@ pub(crate) struct RowState {
     owner: Option<CellState>,
     /// The timestamp of the fencing cell.
     pub(crate) fencing: Option<u64>,
+    /// The value of the fencing cell: how often the lock was acquired or revoked.
+    pub(in crate::lock) changes: Option<u64>,
     /// The fencing number of the last hold: the timestamp of the fencing cell, or of the common
     /// number where holds share a row.
     pub(crate) number: Option<i64>,
@@ -135,6 +137,7 @@ impl RowState {
             marker: marker.map(CellState::of),
             owner: owner.map(CellState::of),
             fencing: fencing.map(|cell| cell.timestamp),
+            changes: fencing.and_then(|cell| cell.value[..].try_into().ok().map(u64::from_be_bytes)),
             number: number.and_then(|cell| fencing_number(cell.timestamp)),
             tickets: Vec::new(),
         }

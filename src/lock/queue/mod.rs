@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_client::{
     Mutation, Put,
-    low_level::{CallKind, Pauses, RegionAction, TableCalls, condition},
+    low_level::{CallKind, RegionAction, TableCalls, condition},
 };
 use tokio::time::Instant;
 
@@ -71,18 +71,19 @@ pub(super) struct Waiter {
     others: Vec<(Ticket, Instant)>,
     /// How many of them are older. `None` before the first attempt.
     ahead: Option<usize>,
-    /// How long a process holds the lock, estimated from earlier holders.
+    /// The time from one holder to the next, estimated from earlier ones.
     turn: Option<Duration>,
-    /// When an older ticket was last found to be gone.
-    advanced: Option<Instant>,
-    /// How often the lock was polled since then.
-    polls: u32,
+    /// How often the lock was acquired, and when it was last, by the server's clock.
+    changes: Option<(u64, u64)>,
+    /// When the present holder got the lock, about. Before that is known, when the wait began.
+    taken: Instant,
+    /// When the lock was last read.
+    read: Instant,
     /// The first pause, of a process that released the lock while others waited.
     step_back: Option<Duration>,
     /// Whether the ticket that was written last has gone: another process wrote its own there first, or it
     /// has expired. Until it is written again, later processes pass by.
     has_lost_ticket: bool,
-    pauses: Pauses,
 }
 
 impl Waiter {
@@ -96,11 +97,11 @@ impl Waiter {
             others: Vec::new(),
             ahead: None,
             turn: None,
-            advanced: None,
-            polls: 0,
+            changes: None,
+            taken: Instant::now(),
+            read: Instant::now(),
             step_back: None,
             has_lost_ticket: false,
-            pauses: Pauses::growing(MIN_PAUSE, MAX_PAUSE),
         }
     }
 
@@ -120,9 +121,9 @@ impl Waiter {
         if waiting == 1 && release.held_for < MAX_PAUSE {
             // The other process has released the lock by then, so the first call can be an attempt.
             self.step_back = Some(release.held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
-            self.set_ahead(0);
+            self.ahead = Some(0);
         } else {
-            self.set_ahead(waiting);
+            self.ahead = Some(waiting);
         }
         true
     }
@@ -208,12 +209,14 @@ impl Waiter {
         let Some(first) = states.first() else {
             return;
         };
-        self.polls = self.polls.saturating_add(1);
         let (own, others): (Vec<Ticket>, Vec<Ticket>) = first
             .tickets
             .iter()
             .copied()
             .partition(|ticket| Some(ticket.id) == self.id);
+        if let Some(changes) = first.changes.zip(first.fencing) {
+            self.observe_changes(changes, own.first());
+        }
         match own.first() {
             Some(own) => self.since = Some(own.since()),
             None => self.has_lost_ticket = self.ticket.take().is_some(),
@@ -230,24 +233,31 @@ impl Waiter {
             .others
             .iter()
             .filter(|(other, read)| is_older(other) && is_alive(*read));
-        self.set_ahead(older.count());
+        self.ahead = Some(older.count());
     }
 
-    fn set_ahead(&mut self, ahead: usize) {
-        let gone = self
-            .ahead
-            .replace(ahead)
-            .map_or(0, |before| before.saturating_sub(ahead));
-        if gone > 0 {
-            if let Some(advanced) = self.advanced.replace(Instant::now()) {
-                self.turn = Some(advanced.elapsed() / u32::try_from(gone).unwrap_or(u32::MAX));
-            }
-            self.polls = 0;
-        }
-        if let (0, Some(turn), true) = (ahead, self.turn, self.polls == 0) {
-            let first = (turn / 2).clamp(MIN_PAUSE, MAX_PAUSE);
-            self.pauses = Pauses::growing(first, MAX_PAUSE);
-        }
+    /// Learns how long a turn takes, and when the present one began.
+    fn observe_changes(&mut self, (changes, at): (u64, u64), own: Option<&Ticket>) {
+        let last_read = std::mem::replace(&mut self.read, Instant::now());
+        let Some((before, began)) = self.changes.replace((changes, at)) else {
+            return;
+        };
+        let Some(turns @ 1..) = changes
+            .checked_sub(before)
+            .and_then(|turns| u32::try_from(turns).ok())
+        else {
+            return;
+        };
+        let turn = Duration::from_millis(at.saturating_sub(began)) / turns;
+        // A turn is long if the next process was late, too. Waiting longer for that reason would make all
+        // turns longer and longer.
+        self.turn = Some(self.turn.map_or(turn, |before| turn.min(before * 5 / 4)));
+        // The process knows the server's time from its ticket.
+        let by_ticket = own.zip(self.ticket).and_then(|(own, (_, written))| {
+            written.checked_add(Duration::from_millis(at.checked_sub(own.written)?))
+        });
+        let half_way = last_read + (self.read - last_read) / 2;
+        self.taken = by_ticket.unwrap_or(half_way).clamp(last_read, self.read);
     }
 
     /// Reads the lock and refreshes the ticket, in one call.
@@ -276,8 +286,12 @@ impl Waiter {
         Ok(states)
     }
 
-    /// Returns the pause before the next call. A process that is not next polls when most of the
-    /// processes ahead should have released the lock; each poll without progress doubles the pause.
+    /// Returns the pause before the next call.
+    ///
+    /// The next process in line looks when a usual turn is almost over, and then often, so that the lock
+    /// is free for a small part of the time. The others look about when they should be next: a process
+    /// that learns late that it is delays all behind it. A turn that takes longer than usual is expected to
+    /// go on for as long again.
     pub(super) fn pause(&mut self) -> Duration {
         if let Some(pause) = self.step_back.take() {
             return pause;
@@ -285,15 +299,21 @@ impl Waiter {
         if std::mem::take(&mut self.has_lost_ticket) {
             return MIN_PAUSE.mul_f64(1.0 + 4.0 * fastrand::f64());
         }
-        match (self.ahead, self.turn) {
-            (Some(ahead @ 1..), Some(turn)) => {
-                let turns = turn.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
-                let longer = turns.saturating_mul(1 << self.polls.min(10)) / 5 * 4;
-                let most = longer.clamp(MIN_PAUSE, MAX_PAUSE_BEHIND);
-                most.mul_f64(0.6 + 0.4 * fastrand::f64())
-            }
-            _ => self.pauses.next_pause(),
-        }
+        let age = self.taken.elapsed();
+        let pause = match (self.ahead.unwrap_or(0), self.turn) {
+            (0, None) => (age / 3).clamp(MIN_PAUSE, MAX_PAUSE),
+            (0, Some(turn)) => turn
+                .mul_f64(0.95)
+                .saturating_sub(age)
+                .max(turn.max(age) / 10)
+                .clamp(MIN_PAUSE, MAX_PAUSE),
+            (ahead, turn) => turn
+                .unwrap_or_default()
+                .mul_f64(ahead as f64 - 0.4)
+                .max(age / 2)
+                .clamp(MIN_PAUSE, MAX_PAUSE_BEHIND),
+        };
+        pause.mul_f64(0.8 + 0.2 * fastrand::f64())
     }
 
     /// Ends the wait of a process that has acquired the lock. The attempt has given up its ticket.
@@ -334,7 +354,7 @@ impl Drop for Waiter {
 #[cfg(test)]
 mod tests {
     use futures::future::try_join_all;
-    use hbase_fake::{Call, FakeHBase};
+    use hbase_fake::{Call, FakeHBase, Latency};
     use tokio::time::sleep;
 
     use super::*;
@@ -422,6 +442,85 @@ mod tests {
             }
             rounds.sort_by(f64::total_cmp);
             assert!(rounds[1] <= 3.0, "the longest waits took {rounds:.2?} rounds");
+            Ok(())
+        });
+    }
+
+    /// What a contended lock did.
+    #[derive(Debug)]
+    struct Contest {
+        /// The mean time from the end of the work under one hold to the beginning of the next.
+        idle: Duration,
+        /// The calls of all processes for each hold.
+        calls: f64,
+        /// The fewest holds of a process, by its fair share.
+        fewest: f64,
+    }
+
+    /// Each process holds the lock as often as it can, for this time.
+    async fn compete(hbase: &FakeHBase, processes: u32, hold: Duration) -> Result<Contest> {
+        let lasts = (3 * processes * hold).max(Duration::from_secs(5));
+        let connection = hbase.connect().await?;
+        let open = |_| {
+            LockManagerOptions::new("client")
+                .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
+        };
+        let managers = try_join_all((0..processes).map(open)).await?;
+        let id = format!("{processes} for {hold:?}");
+        let (began, before) = (Instant::now(), hbase.calls("Multi"));
+        let loops = managers.iter().map(async |locks| {
+            let mut holds = 0_u32;
+            while began.elapsed() < lasts {
+                let guard = locks.lock(Level::Xdc, &id)?.wait(2 * lasts).acquire().await?;
+                sleep(hold).await;
+                assert!(guard.release().await?.is_released());
+                holds += 1;
+            }
+            Ok::<_, Error>(holds)
+        });
+        let each = try_join_all(loops).await?;
+        let holds: u32 = each.iter().sum();
+        let lasted = began.elapsed();
+        Ok(Contest {
+            idle: (lasted - hold * holds) / holds,
+            calls: (hbase.calls("Multi") - before) as f64 / f64::from(holds),
+            fewest: f64::from(each.iter().copied().min().unwrap_or_default() * processes) / f64::from(holds),
+        })
+    }
+
+    /// A round trip takes two milliseconds: one of the release, and two of an acquisition that does not come
+    /// too early.
+    #[test]
+    fn lock_that_many_want_is_seldom_free() {
+        FakeHBase::run(async |_| {
+            let one_way = Duration::from_micros(900)..Duration::from_micros(1_100);
+            let latency = Latency {
+                request: one_way.clone(),
+                answer: one_way,
+                ..Latency::NONE
+            };
+            let hbase = FakeHBase::builder().servers(1).latency(latency).build();
+            drop(two_processes(&hbase).await?);
+            for (processes, hold) in [
+                (1, 5),
+                (2, 5),
+                (4, 5),
+                (8, 5),
+                (16, 5),
+                (8, 100),
+                (32, 100),
+                (8, 1_000),
+            ] {
+                let hold = Duration::from_millis(hold);
+                let contest = compete(&hbase, processes, hold).await?;
+                let what = format!("{processes} for {hold:?}: {contest:.3?}");
+                eprintln!("{what}");
+                let idle = Duration::from_millis(11).max(hold / 8);
+                assert!(contest.idle <= idle, "{what}");
+                let calls = 8.0 + 4.0 * f64::from(processes - 1) * (hold + idle).as_secs_f64();
+                assert!(contest.calls <= calls, "{what}");
+                assert!(contest.fewest >= 0.5, "{what}");
+            }
             Ok(())
         });
     }

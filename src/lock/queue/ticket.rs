@@ -22,7 +22,7 @@ pub(crate) struct Ticket {
     /// When its process began to wait, by the server's clock; 0 if its cell dates from then.
     waited_since: u64,
     /// The timestamp of its cell.
-    written: u64,
+    pub(super) written: u64,
     pub(in crate::lock) id: LockToken,
 }
 
