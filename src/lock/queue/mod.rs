@@ -239,25 +239,30 @@ impl Waiter {
     /// Learns how long a turn takes, and when the present one began.
     fn observe_changes(&mut self, (changes, at): (u64, u64), own: Option<&Ticket>) {
         let last_read = std::mem::replace(&mut self.read, Instant::now());
+        let by_ticket = own.and_then(|own| self.local_time(at, own));
         let Some((before, began)) = self.changes.replace((changes, at)) else {
+            self.taken = by_ticket.unwrap_or(self.taken).min(self.read);
             return;
         };
-        let Some(turns @ 1..) = changes
-            .checked_sub(before)
-            .and_then(|turns| u32::try_from(turns).ok())
-        else {
+        let turns = changes.checked_sub(before).map(u32::try_from);
+        let Some(Ok(turns @ 1..)) = turns else {
             return;
         };
         let turn = Duration::from_millis(at.saturating_sub(began)) / turns;
         // A turn is long if the next process was late, too. Waiting longer for that reason would make all
         // turns longer and longer.
         self.turn = Some(self.turn.map_or(turn, |before| turn.min(before * 5 / 4)));
-        // The process knows the server's time from its ticket.
-        let by_ticket = own.zip(self.ticket).and_then(|(own, (_, written))| {
-            written.checked_add(Duration::from_millis(at.checked_sub(own.written)?))
-        });
         let half_way = last_read + (self.read - last_read) / 2;
         self.taken = by_ticket.unwrap_or(half_way).clamp(last_read, self.read);
+    }
+
+    /// Returns a time of the server as one of this process, which knows when the server wrote its ticket.
+    fn local_time(&self, at: u64, own: &Ticket) -> Option<Instant> {
+        let (_, written) = self.ticket?;
+        match at.checked_sub(own.written) {
+            Some(later) => written.checked_add(Duration::from_millis(later)),
+            None => written.checked_sub(Duration::from_millis(own.written - at)),
+        }
     }
 
     /// Reads the lock and refreshes the ticket, in one call.
@@ -300,8 +305,9 @@ impl Waiter {
             return MIN_PAUSE.mul_f64(1.0 + 4.0 * fastrand::f64());
         }
         let age = self.taken.elapsed();
-        let pause = match (self.ahead.unwrap_or(0), self.turn) {
-            (0, None) => (age / 3).clamp(MIN_PAUSE, MAX_PAUSE),
+        let jitter = 0.8 + 0.2 * fastrand::f64();
+        match (self.ahead.unwrap_or(0), self.turn) {
+            (0, None) => (age.mul_f64(jitter) / 3).clamp(MIN_PAUSE, MAX_PAUSE),
             (0, Some(turn)) => turn
                 .mul_f64(0.95)
                 .saturating_sub(age)
@@ -311,9 +317,9 @@ impl Waiter {
                 .unwrap_or_default()
                 .mul_f64(ahead as f64 - 0.4)
                 .max(age / 2)
+                .mul_f64(jitter)
                 .clamp(MIN_PAUSE, MAX_PAUSE_BEHIND),
-        };
-        pause.mul_f64(0.8 + 0.2 * fastrand::f64())
+        }
     }
 
     /// Ends the wait of a process that has acquired the lock. The attempt has given up its ticket.
@@ -504,6 +510,7 @@ mod tests {
             for (processes, hold) in [
                 (1, 5),
                 (2, 5),
+                (2, 100),
                 (4, 5),
                 (8, 5),
                 (16, 5),

@@ -247,9 +247,9 @@ mod contention {
 
     /// The call limits are those of processes that poll at random and independently, plus a quarter.
     #[rstest]
-    #[case::two(2, 100, 28.0)]
+    #[case::two(2, 100, 32.0)]
     #[case::two_that_hold_long(2, 1_000, 7.0)]
-    #[case::eight(8, 100, 55.0)]
+    #[case::eight(8, 100, 64.0)]
     #[case::thirty_two(32, 50, 180.0)]
     #[tokio::test(flavor = "multi_thread")]
     async fn competing_processes_take_turns(
