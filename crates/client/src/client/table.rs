@@ -1,18 +1,17 @@
-//! Reads and writes of single rows, and scans.
+//! The handle of a table, and the options of its calls.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use prost::Message;
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Connection, ResultScanner};
+use super::Connection;
 use crate::{
     cluster::RegionLocation,
     config::bounded,
     error::Result,
     model::{
-        Durability, IntoBytes, IntoTableName, Limits, Mutation, Scan, TableDescriptor, TableName,
-        set_attribute,
+        Durability, IntoBytes, IntoTableName, Limits, Mutation, TableDescriptor, TableName, set_attribute,
     },
     rpc::{AttemptLimit, CallError, CallOptions, ServiceKind},
     wire::cell_block::{CellBlockDecoder, Codec},
@@ -190,18 +189,6 @@ impl Table {
     pub fn with_call_priority(mut self, priority: Option<u32>) -> Self {
         Arc::make_mut(&mut self.options).call.priority = priority;
         self
-    }
-
-    /// Starts a scan. Sends nothing before the first row is requested.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if the bounds or limits of the scan
-    /// are invalid.
-    pub fn scan(&self, scan: Scan) -> Result<ResultScanner> {
-        scan.check(&self.name)
-            .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
-        Ok(ResultScanner::new(self.clone(), scan))
     }
 
     /// Returns the limits that this client checks before sending.

@@ -124,6 +124,20 @@ impl OpenScanner {
     }
 }
 
+impl Table {
+    /// Starts a scan. Sends nothing before the first row is requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if the bounds or limits of the scan
+    /// are invalid.
+    pub fn scan(&self, scan: Scan) -> Result<ResultScanner> {
+        scan.check(&self.name)
+            .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
+        Ok(ResultScanner::new(self.clone(), scan))
+    }
+}
+
 impl ResultScanner {
     pub(super) fn new(table: Table, scan: Scan) -> Self {
         Self {
