@@ -251,6 +251,7 @@ mod contention {
     #[case::two_that_hold_long(2, 1_000, 7.0)]
     #[case::eight(8, 100, 64.0)]
     #[case::thirty_two(32, 50, 180.0)]
+    #[case::eight_that_hold_briefly(8, 5, 600.0)]
     #[tokio::test(flavor = "multi_thread")]
     async fn competing_processes_take_turns(
         #[case] number: usize,
@@ -268,6 +269,8 @@ mod contention {
         assert!(shares.holds.iter().all(|holds| 2 * holds >= fair), "{shares:?}");
         let hiccup = Duration::from_secs(1);
         assert!(shares.longest_wait <= 3 * round + hiccup, "{shares:?}");
+        let turn = 3 * hold + hiccup / 10;
+        assert!(round <= turn * u32::try_from(number).unwrap(), "{shares:?}");
         assert!(calls <= most_calls, "{calls} calls/s, {shares:?}");
     }
 }
