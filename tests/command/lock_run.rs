@@ -449,15 +449,16 @@ fn a_signal_ends_the_wait_for_a_lock() {
 
 #[test]
 fn familys_ttl_loses_a_lock_early_despite_renewals() {
-    let family = FamilyDescriptor::new("D").with_attribute("TTL", "5");
+    let family = FamilyDescriptor::new("D").with_attribute("TTL", "13");
     let table = TestTable::odd("short_lived", |table| table.with_family(family), &[]);
     // bash knows the time without another process, which may begin late.
     let script = "exec bash -c 'trap \"echo \\${EPOCHREALTIME/[.,]/}; exit\" TERM; echo ready; \
                   while :; do sleep 0.05 & wait; done'";
-    let mut run = Running::start(&table, &["--ttl", "3s"], script);
+    // The program is told a second before the cells expire, which is the time that it has on a busy machine.
+    let mut run = Running::start(&table, &["--ttl", "10s"], script);
     assert_eq!(run.line(), "ready");
     let next = told(
-        &lock(&table, "acquire", "a", &["--wait", "30s", "--ttl", "1s"]),
+        &lock(&table, "acquire", "a", &["--wait", "60s", "--ttl", "1s"]),
         0,
     );
     let ended = run.line().parse::<u64>().unwrap() / 1_000;

@@ -38,7 +38,7 @@ async fn edition_has_one_price_everywhere_while_publishers_fail() {
         async move {
             let client = &clients[worker % 4];
             let locks = PartitionLocks::open(client).await.unwrap();
-            // Whether anybody is suspended is drawn: they go on until one was.
+            // Suspensions are random: the publishers continue until one came too late.
             while published.load(Ordering::Relaxed) < EDITIONS || late.load(Ordering::Relaxed) == 0 {
                 // The lease is not renewed: a publisher that is suspended loses it.
                 let lease = Duration::from_millis(600);

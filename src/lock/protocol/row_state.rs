@@ -16,7 +16,7 @@ pub(crate) struct RowState {
     owner: Option<CellState>,
     /// The timestamp of the fencing cell.
     pub(crate) fencing: Option<u64>,
-    /// The value of the fencing cell: how often the lock was acquired or revoked.
+    /// The value of the fencing cell: how often the lock was acquired, renewed or revoked.
     pub(in crate::lock) changes: Option<u64>,
     /// The fencing number of the last hold: the timestamp of the fencing cell, or of the common
     /// number where holds share a row.
@@ -78,6 +78,13 @@ impl Occupant {
         match self {
             Self::Ours { held, .. } => Some(held.token),
             Self::Foreign { .. } => None,
+        }
+    }
+
+    /// Returns when the row was taken, by the clock of its server then. A renewal does not change it.
+    pub(in crate::lock) fn since(&self) -> u64 {
+        match self {
+            Self::Ours { since, .. } | Self::Foreign { since, .. } => *since,
         }
     }
 }

@@ -29,7 +29,7 @@ use super::protocol::{
     layout::LockRows,
     location::{FENCING_TTL, LockChange, LockLocation},
     owner::LockToken,
-    row_state::RowState,
+    row_state::{Occupant, RowState},
 };
 use crate::error::Result;
 
@@ -73,9 +73,11 @@ pub(super) struct Waiter {
     ahead: Option<usize>,
     /// The time from one holder to the next, estimated from earlier ones.
     turn: Option<Duration>,
-    /// How often the lock was acquired, and when it was last, by the server's clock.
+    /// When the last hold that was seen began, by the server's clock; 0 if the lock was free.
+    hold: u64,
+    /// The value and the timestamp of the fencing cell when that hold was first seen.
     changes: Option<(u64, u64)>,
-    /// When the present holder got the lock, about. Before that is known, when the wait began.
+    /// The approximate start of the present hold. Before that is known, the start of the wait.
     taken: Instant,
     /// When the lock was last read.
     read: Instant,
@@ -97,6 +99,7 @@ impl Waiter {
             others: Vec::new(),
             ahead: None,
             turn: None,
+            hold: 0,
             changes: None,
             taken: Instant::now(),
             read: Instant::now(),
@@ -214,9 +217,7 @@ impl Waiter {
             .iter()
             .copied()
             .partition(|ticket| Some(ticket.id) == self.id);
-        if let Some(changes) = first.changes.zip(first.fencing) {
-            self.observe_changes(changes, own.first());
-        }
+        self.observe_hold(first, own.first());
         match own.first() {
             Some(own) => self.since = Some(own.since()),
             None => self.has_lost_ticket = self.ticket.take().is_some(),
@@ -236,23 +237,37 @@ impl Waiter {
         self.ahead = Some(older.count());
     }
 
-    /// Learns how long a turn takes, and when the present one began.
-    fn observe_changes(&mut self, (changes, at): (u64, u64), own: Option<&Ticket>) {
+    /// Learns when the present hold began, and how long a turn takes.
+    fn observe_hold(&mut self, first: &RowState, own: Option<&Ticket>) {
         let last_read = std::mem::replace(&mut self.read, Instant::now());
+        let occupant = first.occupant();
+        let hold = occupant.as_ref().map_or(0, Occupant::since);
+        let before = std::mem::replace(&mut self.hold, hold);
+        let Some((changes, at)) = first.changes.zip(first.fencing) else {
+            return;
+        };
+        // A renewal changes the fencing cell, too.
+        if hold != 0 && hold == before {
+            return;
+        }
         let by_ticket = own.and_then(|own| self.local_time(at, own));
-        let Some((before, began)) = self.changes.replace((changes, at)) else {
+        let Some((changes_before, at_before)) = self.changes.replace((changes, at)) else {
             self.taken = by_ticket.unwrap_or(self.taken).min(self.read);
             return;
         };
-        let turns = changes.checked_sub(before).map(u32::try_from);
-        let Some(Ok(turns @ 1..)) = turns else {
+        let turns = changes.saturating_sub(changes_before);
+        let lasted = at.saturating_sub(at_before);
+        let half_way = last_read + (self.read - last_read) / 2;
+        // A server whose clock is behind stamps each change one millisecond after the one before.
+        if turns == 0 || lasted <= turns {
+            self.taken = half_way;
             return;
-        };
-        let turn = Duration::from_millis(at.saturating_sub(began)) / turns;
+        }
+        let turn = Duration::from_millis(lasted / turns);
         // A turn is long if the next process was late, too. Waiting longer for that reason would make all
         // turns longer and longer.
-        self.turn = Some(self.turn.map_or(turn, |before| turn.min(before * 5 / 4)));
-        let half_way = last_read + (self.read - last_read) / 2;
+        let turn = self.turn.map_or(turn, |before| turn.min(before * 5 / 4));
+        self.turn = Some(turn.max(MIN_PAUSE));
         self.taken = by_ticket.unwrap_or(half_way).clamp(last_read, self.read);
     }
 
@@ -293,10 +308,10 @@ impl Waiter {
 
     /// Returns the pause before the next call.
     ///
-    /// The next process in line looks when a usual turn is almost over, and then often, so that the lock
-    /// is free for a small part of the time. The others look about when they should be next: a process
-    /// that learns late that it is delays all behind it. A turn that takes longer than usual is expected to
-    /// go on for as long again.
+    /// The next process in line polls when a usual turn is almost over, and then often, so that the lock is
+    /// free for a small part of the time. The others poll about when they should be next: a late poll of the
+    /// next process delays all behind it. A turn that takes longer than usual is expected to continue for as
+    /// long again.
     pub(super) fn pause(&mut self) -> Duration {
         if let Some(pause) = self.step_back.take() {
             return pause;
@@ -307,12 +322,12 @@ impl Waiter {
         let age = self.taken.elapsed();
         let jitter = 0.8 + 0.2 * fastrand::f64();
         match (self.ahead.unwrap_or(0), self.turn) {
-            (0, None) => (age.mul_f64(jitter) / 3).clamp(MIN_PAUSE, MAX_PAUSE),
-            (0, Some(turn)) => turn
+            (0, Some(turn)) if age < turn * 2 => turn
                 .mul_f64(0.95)
                 .saturating_sub(age)
-                .max(turn.max(age) / 10)
+                .max(turn / 10)
                 .clamp(MIN_PAUSE, MAX_PAUSE),
+            (0, _) => (age.mul_f64(jitter) / 4).clamp(MIN_PAUSE, MAX_PAUSE),
             (ahead, turn) => turn
                 .unwrap_or_default()
                 .mul_f64(ahead as f64 - 0.4)
@@ -452,7 +467,7 @@ mod tests {
         });
     }
 
-    /// What a contended lock did.
+    /// The figures of a contended lock.
     #[derive(Debug)]
     struct Contest {
         /// The mean time from the end of the work under one hold to the beginning of the next.
@@ -492,6 +507,36 @@ mod tests {
             calls: (hbase.calls("Multi") - before) as f64 / f64::from(holds),
             fewest: f64::from(each.iter().copied().min().unwrap_or_default() * processes) / f64::from(holds),
         })
+    }
+
+    /// A renewal is no new hold.
+    #[test]
+    fn renewed_hold_is_polled_ever_less() {
+        FakeHBase::run(async |hbase| {
+            let [locks, others] = two_processes(hbase).await?;
+            let lease = Duration::from_millis(300);
+            let held = locks
+                .lock(Level::Dc, "long")?
+                .ttl(lease)
+                .auto_renew()
+                .acquire()
+                .await?;
+            let waiting = [(); 2].map(|()| {
+                let request = others.lock(Level::Dc, "long").unwrap();
+                tokio::spawn(request.wait(Duration::from_secs(600)).acquire())
+            });
+            sleep(Duration::from_secs(60)).await;
+            let before = hbase.calls("Multi");
+            sleep(Duration::from_secs(60)).await;
+            let calls = (hbase.calls("Multi") - before) as f64 / 60.0;
+            // Ten are renewals.
+            assert!(calls <= 17.0, "{calls} a second");
+            assert!(held.release().await?.is_released());
+            for waiting in waiting {
+                assert!(waiting.await??.release().await?.is_released());
+            }
+            Ok(())
+        });
     }
 
     /// A round trip takes two milliseconds: one of the release, and two of an acquisition that does not come

@@ -1,8 +1,9 @@
 //! Sends the transaction of one group until it has an outcome or its deadline passes.
 //!
 //! At the start of each loop iteration, nothing of the transaction is applied, and no request in
-//! flight can still be applied. Each earlier attempt was refused before it was applied, or was answered
-//! that a condition does not hold. One that leaves a record was also fenced off.
+//! flight can still be applied. Each earlier attempt was refused before it was applied, was answered that
+//! a condition does not hold, or was not answered. One that leaves a record was fenced off after that, and one
+//! without a record is repeated only if it was refused or answered.
 //!
 //! | file | what |
 //! |---|---|
@@ -244,7 +245,7 @@ impl Committer {
                 // A copy of the attempt may be in flight and would find the conditions met.
                 let fenced = claim.fence(seen.record.as_ref(), Purpose::Commit, deadline);
                 let fenced = Box::pin(fenced).await;
-                match fenced.map_err(|error| unless_settled(error, lost))? {
+                match fenced.map_err(|error| unless_settled(error, lost.clone()))? {
                     Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
                         return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(&found))));
@@ -259,7 +260,7 @@ impl Committer {
             }
             // The obstacle is gone, or was not one of the caller's conditions.
             if !pauses.wait_before(deadline).await {
-                return Err(others_in_the_way());
+                return Err(lost.map_or_else(others_in_the_way, fenced_off));
             }
         }
     }
@@ -676,6 +677,16 @@ fn unless_settled(error: Error, lost: Option<Error>) -> Error {
         ErrorKind::IdReused => error,
         _ => lost.unwrap_or(error).with_effect(Effect::Unknown),
     }
+}
+
+/// Returns the error of a commit whose last attempt was not answered, and that has no time for another.
+fn fenced_off(lost: Error) -> Error {
+    Error::new(
+        ClientErrorKind::DeadlineExceeded,
+        "gave up, nothing was applied: the last attempt was not answered in time, and can't be applied any more",
+    )
+    .with_retryable(true)
+    .with_source(lost)
 }
 
 fn others_in_the_way() -> Error {

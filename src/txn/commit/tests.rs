@@ -73,7 +73,7 @@ async fn value(table: &Table, row: &'static str, qualifier: &'static str) -> Res
 }
 
 #[test]
-fn lost_answer_of_a_shared_call_is_resolved_by_the_members_that_have_time_left() {
+fn members_with_time_left_settle_the_lost_answer_of_their_call() {
     FakeHBase::run(async |hbase| {
         let [orders, _] = two_clients(hbase).await?;
         let start = |row: &'static str, seconds| {

@@ -106,7 +106,7 @@ async fn loss_is_reported_before_the_next_holder_despite_silence() {
                 (loss, Instant::now())
             };
             let next = async {
-                // It is released within its lease, also on a busy machine.
+                // The next holder releases the lock within its lease, also on a busy machine.
                 let next = request(&others, "silent", PATIENCE)
                     .wait(PATIENCE)
                     .acquire()

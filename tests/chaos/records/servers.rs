@@ -116,7 +116,7 @@ async fn records_and_fences_outlive_moves_and_splits() {
 }
 
 #[tokio::test]
-async fn lost_answer_is_never_reported_as_not_applied_when_the_new_server_refuses() {
+async fn lost_answer_is_no_abort_when_the_new_server_refuses() {
     let rig = Rig::new("records_refused").await;
     let (partition, id) = ("iii", id("refused"));
     let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(81));

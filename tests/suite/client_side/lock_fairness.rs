@@ -236,7 +236,7 @@ async fn long_hold_after_short_ones_is_polled_seldom() {
         calls
     };
     let (calls, _) = join!(holding, join_all(waiting));
-    // After the first ten polls of each process, polls are at least half a second apart.
+    // A turn that takes longer than usual is polled ever less, until polls are half a second apart.
     assert!(calls <= 4 * (10 + 6 * 4), "{calls} calls");
 }
 
@@ -245,7 +245,8 @@ async fn long_hold_after_short_ones_is_polled_seldom() {
 mod contention {
     use super::*;
 
-    /// The call limits are those of processes that poll at random and independently, plus a quarter.
+    /// The limits are about three calls for each hold, and four a second for each process that waits; holds of 5 ms need
+    /// more.
     #[rstest]
     #[case::two(2, 100, 32.0)]
     #[case::two_that_hold_long(2, 1_000, 7.0)]

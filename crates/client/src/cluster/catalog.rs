@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     config::{Config, MetaReplicaMode},
-    error::{Error, ErrorKind},
+    error::Error,
     model::{ServerName, TableName},
     rpc::{CallError, RpcClient},
 };
@@ -34,8 +34,8 @@ pub(super) struct Catalog {
     /// The time limit of each call.
     timeout: Duration,
     location: Mutex<Option<Arc<RegionLocation>>>,
-    /// The questions to the registry.
-    questions: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
+    /// The queries of the registry.
+    queries: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
 }
 
 /// The regions at and before a row, and the replica that named them.
@@ -65,7 +65,7 @@ impl Catalog {
             patience: config.meta_replica_timeout(),
             timeout: config.read_timeout(),
             location: Mutex::default(),
-            questions: LookUps::new(),
+            queries: LookUps::new(),
         }
     }
 
@@ -88,51 +88,52 @@ impl Catalog {
         let known = || self.known().clone();
         match known() {
             Some(location) => Ok(location),
-            None => self.ask_unless(known, deadline).await,
+            None => self.query_unless(known, deadline).await,
         }
     }
 
-    /// Returns the location of `hbase:meta` from the registry, which is asked for it after this call began.
+    /// Returns the location of `hbase:meta` from the registry, which is queried after this call began.
     pub(super) async fn locate(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
-        self.ask_unless(|| None, deadline).await
+        self.query_unless(|| None, deadline).await
     }
 
-    /// Asks the registry unless the location is known when the turn of this call comes. Of the calls that
-    /// wait, one asks for all.
-    async fn ask_unless(
+    /// Queries the registry unless the location is known when the turn of this call comes. Of the calls that
+    /// wait, one queries it for all.
+    async fn query_unless(
         &self,
         known: impl Fn() -> Option<Arc<RegionLocation>>,
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
         let (meta, any_row) = (TableName::meta(), Bytes::new());
-        let mut leader = match timeout_at(deadline, self.questions.wait(&meta, &any_row)).await {
+        let mut leader = match timeout_at(deadline, self.queries.wait(&meta, &any_row)).await {
             Ok(Turn::Answered(answer)) => return answer,
             Ok(Turn::Lead(leader)) => leader,
-            Err(_) => {
-                let late = Error::new(
-                    ErrorKind::DeadlineExceeded,
-                    "the registry did not answer another call in time",
-                );
-                return Err(NoLocation::RegistryLost(late.with_retryable(true)));
-            }
+            Err(_) => return Err(self.lost(self.registry.no_answer())),
         };
         if let Some(location) = known() {
             return Ok(location);
         }
-        let answer = self.ask(deadline).await;
+        let answer = self.query(deadline).await;
         leader.share(&answer, deadline);
         answer
     }
 
-    async fn ask(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
+    async fn query(&self, deadline: Instant) -> Result<Arc<RegionLocation>, NoLocation> {
         match self.registry.meta_location(self.reads_replicas(), deadline).await {
             Ok(location) => {
                 let location = Arc::new(location);
                 *self.known() = Some(Arc::clone(&location));
                 Ok(location)
             }
-            Err(error) if self.registry.was_reached() => Err(NoLocation::RegistryLost(error)),
-            Err(error) => Err(NoLocation::Registry(error)),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    fn lost(&self, error: Error) -> NoLocation {
+        if self.registry.was_reached() {
+            NoLocation::RegistryLost(error)
+        } else {
+            NoLocation::Registry(error)
         }
     }
 

@@ -226,7 +226,10 @@ impl<T> Drop for Leader<T> {
             return;
         }
         let below = queue.calls.range(..(self.walked_to.clone(), 0)).next_back();
-        let next = below.or_else(|| queue.calls.last_key_value());
+        // Of those with one row the first to arrive, or later ones with short deadlines would starve it.
+        let mut same_row = queue.calls.range((self.walked_to.clone(), 0)..);
+        let same_row = same_row.next().filter(|((row, _), _)| *row == self.walked_to);
+        let next = below.or(same_row).or_else(|| queue.calls.last_key_value());
         let next = next.map(|(position, _)| position.clone());
         let Some(((row, _), call)) = next.and_then(|position| queue.calls.remove_entry(&position)) else {
             queues.tables.remove(&self.table);

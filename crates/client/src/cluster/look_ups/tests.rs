@@ -68,6 +68,18 @@ async fn call_that_arrived_during_a_read_is_not_answered_by_it() {
 }
 
 #[tokio::test]
+async fn of_calls_for_one_row_the_first_leads_next() {
+    let (look_ups, table) = (LookUps::new(), "t".parse().unwrap());
+    let first = leader(call(&look_ups, &table, "m").await);
+    let [one, mut other] = start(&look_ups, &table, ["m", "m"]).await;
+    drop(first);
+    let one = leader(one.await);
+    assert!(is_waiting(&mut other).await);
+    drop(one);
+    leader(other.await);
+}
+
+#[tokio::test]
 async fn tables_do_not_wait_for_each_other() {
     let (look_ups, table, other) = (LookUps::new(), "t".parse().unwrap(), "u".parse().unwrap());
     let _first = leader(call(&look_ups, &table, "m").await);

@@ -45,6 +45,10 @@ enum Source {
     Rpc(Arc<rpc::RpcRegistry>),
 }
 
+const FINDING_META: &str = "finding hbase:meta";
+const STAGE: &str = "asking the registry";
+const CHECK_ADDRESS: &str = "check the address, and that the cluster is up";
+
 impl Registry {
     pub(super) fn new(config: &Config, rpc: Arc<RpcClient>) -> Self {
         let source = match config.address() {
@@ -101,6 +105,16 @@ impl Registry {
         Ok(self.ask(Wanted::ActiveMaster, deadline).await?.server)
     }
 
+    /// Returns the error of a query that was not answered in time.
+    pub(super) fn no_answer(&self) -> Error {
+        Error::new(ErrorKind::Unreachable, "no answer in time")
+            .with_retryable(true)
+            .with_hint(CHECK_ADDRESS)
+            .at_operation(FINDING_META)
+            .at_stage(STAGE)
+            .at_server(&self.address)
+    }
+
     /// Adds to the error of an address that does not answer what a check of it finds in the time that the
     /// caller has left.
     async fn examine(&self, error: Error, callers_deadline: Instant) -> Error {
@@ -132,7 +146,7 @@ impl Registry {
 
     async fn ask(&self, wanted: Wanted, callers_deadline: Instant) -> Result<Found> {
         let operation = match wanted {
-            Wanted::Meta { .. } => "finding hbase:meta",
+            Wanted::Meta { .. } => FINDING_META,
             Wanted::ActiveMaster => "finding the active master",
         };
         let ask = |deadline| -> BoxFuture<'_, Result<Found>> {
@@ -186,11 +200,11 @@ impl Registry {
                     None => self
                         .examine(error, callers_deadline)
                         .await
-                        .with_hint("check the address, and that the cluster is up"),
+                        .with_hint(CHECK_ADDRESS),
                 };
                 return Err(error
                     .at_operation(operation)
-                    .at_stage("asking the registry")
+                    .at_stage(STAGE)
                     .at_server(&self.address)
                     .at_attempt(attempt));
             }

@@ -12,7 +12,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread::panicking,
     time::Duration,
 };
@@ -20,10 +20,11 @@ use std::{
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{
     FutureExt,
-    future::{BoxFuture, WeakShared},
+    future::{BoxFuture, Shared as SharedFuture},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
+    runtime::Handle,
     sync::{
         Notify,
         mpsc::{self, error::TrySendError},
@@ -70,8 +71,10 @@ pub(super) struct RpcConnection {
     is_private: bool,
     /// Each of the two tasks has a receiver for as long as it holds its half of the socket.
     alive: watch::Sender<()>,
-    /// The ping in flight for calls that wait until the peer turns out to be there.
-    ping: Mutex<Option<WeakShared<BoxFuture<'static, bool>>>>,
+    /// The runtime of the connection's tasks.
+    runtime: Handle,
+    /// The ping in flight, shared by all calls that wait for its answer.
+    ping: Mutex<Option<SharedFuture<BoxFuture<'static, bool>>>>,
 }
 
 /// The deadline of an attempt, whether it may be given up earlier, and its trace.
@@ -81,10 +84,10 @@ pub(crate) struct AttemptLimit {
     /// Whether the call may be repeated, and so is given up as soon as its connection turns out to
     /// be silent.
     pub(crate) repeatable: bool,
-    /// If set, only the server process may execute the call that its location names. The location was
-    /// read after this time, so a connection that was opened later may lead to another process.
+    /// If set, only the process that the call's location names may execute it. The location was read after
+    /// this time, so a connection that was opened later may lead to another process.
     pub(crate) connected_before: Option<Instant>,
-    /// If set, only the opening of the region may execute the call that its location names. The location
+    /// If set, only the opening of the region that the call's location names may execute it. The location
     /// was asked for at this time. If a connection to the server has ended since then, the region may have
     /// been elsewhere and have come back.
     pub(crate) located_at: Option<Instant>,
@@ -193,6 +196,7 @@ impl RpcConnection {
             service,
             is_private,
             alive,
+            runtime: Handle::current(),
             ping: Mutex::default(),
         }
     }
@@ -293,24 +297,28 @@ impl RpcConnection {
     }
 
     /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
-    /// or the peer answers a ping, which all calls share that arrive meanwhile.
+    /// or the peer answers a ping. Concurrent calls share one.
     pub(super) async fn is_alive(self: &Arc<Self>) -> bool {
         if self.shared.liveness.silent_for() < IDLE {
             return true;
         }
         let ping = {
-            let mut in_flight = self.ping.lock().unwrap_or_else(PoisonError::into_inner);
-            in_flight
-                .as_ref()
-                .and_then(WeakShared::upgrade)
-                .unwrap_or_else(|| {
-                    let connection = Arc::clone(self);
-                    let ping = async move { connection.ping().await }.boxed().shared();
-                    *in_flight = ping.downgrade();
-                    ping
-                })
+            let ping = || {
+                let connection = Arc::clone(self);
+                let ping = self.runtime.spawn(async move {
+                    let is_alive = connection.ping().await;
+                    *connection.ping_in_flight() = None;
+                    is_alive
+                });
+                ping.map(|ended| ended.unwrap_or(false)).boxed().shared()
+            };
+            self.ping_in_flight().get_or_insert_with(ping).clone()
         };
         ping.await
+    }
+
+    fn ping_in_flight(&self) -> MutexGuard<'_, Option<SharedFuture<BoxFuture<'static, bool>>>> {
+        self.ping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether it was opened after this time.

@@ -635,6 +635,8 @@ async fn idle_connection_is_pinged_before_an_unrepeatable_call() {
     // One ping for all calls that wait, although the one that sent it has gone.
     let mut gone = Box::pin(connection.is_alive());
     assert!(futures::poll!(&mut gone).is_pending());
+    let mut stalled = Box::pin(connection.is_alive());
+    assert!(futures::poll!(&mut stalled).is_pending());
     let wait = async {
         let waiting = [connection.is_alive(), connection.is_alive()];
         let mut waiting = waiting.map(Box::pin);
@@ -650,7 +652,9 @@ async fn idle_connection_is_pinged_before_an_unrepeatable_call() {
     assert!(connection.is_alive().await);
     assert_eq!(connection.calls_in_flight(), 0);
     tokio::time::advance(Duration::from_millis(1)).await;
+    // The answer to an old ping proves nothing.
     assert!(!connection.is_alive().await);
+    assert!(stalled.await);
 }
 
 #[tokio::test(start_paused = true)]
