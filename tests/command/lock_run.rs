@@ -454,7 +454,7 @@ fn familys_ttl_loses_a_lock_early_despite_renewals() {
     // bash knows the time without another process, which may begin late.
     let script = "exec bash -c 'trap \"echo \\${EPOCHREALTIME/[.,]/}; exit\" TERM; echo ready; \
                   while :; do sleep 0.05 & wait; done'";
-    // The program is told a second before the cells expire, which is the time that it has on a busy machine.
+    // The margin of this lease is a second, so the program ends in time on a busy machine, too.
     let mut run = Running::start(&table, &["--ttl", "10s"], script);
     assert_eq!(run.line(), "ready");
     let next = told(

@@ -421,45 +421,17 @@ mod tests {
         });
     }
 
-    /// Each process holds the lock as often as it can, as `suite::client_side::lock_fairness` does in real time. Returns
-    /// the longest wait, in rounds of all processes.
-    async fn longest_wait(hbase: &FakeHBase, id: &str) -> Result<f64> {
-        const PROCESSES: usize = 32;
-        const HOLD: Duration = Duration::from_millis(50);
-        const LASTS: Duration = Duration::from_secs(60);
-        let connection = hbase.connect().await?;
-        let open = |_| {
-            LockManagerOptions::new("client")
-                .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
-        };
-        let managers = try_join_all((0..PROCESSES).map(open)).await?;
-        let began = Instant::now();
-        let loops = managers.iter().map(async |locks| {
-            let mut waits = Vec::new();
-            while began.elapsed() < LASTS {
-                let asked = Instant::now();
-                let guard = locks.lock(Level::Xdc, id)?.wait(LASTS).acquire().await?;
-                waits.push(asked.elapsed());
-                sleep(HOLD).await;
-                assert!(guard.release().await?.is_released());
-            }
-            Ok::<_, Error>(waits)
-        });
-        let waits = try_join_all(loops).await?.concat();
-        let round = began.elapsed().as_secs_f64() * PROCESSES as f64 / waits.len() as f64;
-        let longest = waits.iter().max().copied().unwrap_or_default();
-        Ok(longest.as_secs_f64() / round)
-    }
-
     /// Slots are chosen at random, so one run may have a wait of three rounds. With too few slots the
     /// middle one of three runs has one of four to five.
     #[test]
     fn processes_that_compete_wait_for_about_a_round() {
+        const HOLD: Duration = Duration::from_millis(50);
         FakeHBase::run(async |hbase| {
             drop(two_processes(hbase).await?);
             let mut rounds = Vec::new();
             for id in ["one", "two", "three"] {
-                rounds.push(longest_wait(hbase, id).await?);
+                let contest = compete(hbase, id, 32, HOLD, Duration::from_secs(60)).await?;
+                rounds.push(contest.longest_wait);
             }
             rounds.sort_by(f64::total_cmp);
             assert!(rounds[1] <= 3.0, "the longest waits took {rounds:.2?} rounds");
@@ -476,37 +448,64 @@ mod tests {
         calls: f64,
         /// The fewest holds of a process, by its fair share.
         fewest: f64,
+        /// The longest wait, in rounds of all processes.
+        longest_wait: f64,
     }
 
-    /// Each process holds the lock as often as it can, for this time.
-    async fn compete(hbase: &FakeHBase, processes: u32, hold: Duration) -> Result<Contest> {
-        let lasts = (3 * processes * hold).max(Duration::from_secs(5));
+    /// Each process holds the lock as often as it can, as `suite::client_side::lock_fairness` does in real time.
+    async fn compete(
+        hbase: &FakeHBase,
+        id: &str,
+        processes: u32,
+        hold: Duration,
+        lasts: Duration,
+    ) -> Result<Contest> {
         let connection = hbase.connect().await?;
         let open = |_| {
             LockManagerOptions::new("client")
                 .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
         };
         let managers = try_join_all((0..processes).map(open)).await?;
-        let id = format!("{processes} for {hold:?}");
         let (began, before) = (Instant::now(), hbase.calls("Multi"));
         let loops = managers.iter().map(async |locks| {
-            let mut holds = 0_u32;
+            let mut waits = Vec::new();
             while began.elapsed() < lasts {
-                let guard = locks.lock(Level::Xdc, &id)?.wait(2 * lasts).acquire().await?;
+                let asked = Instant::now();
+                let guard = locks.lock(Level::Xdc, id)?.wait(2 * lasts).acquire().await?;
+                waits.push(asked.elapsed());
                 sleep(hold).await;
                 assert!(guard.release().await?.is_released());
-                holds += 1;
             }
-            Ok::<_, Error>(holds)
+            Ok::<_, Error>(waits)
         });
         let each = try_join_all(loops).await?;
-        let holds: u32 = each.iter().sum();
         let lasted = began.elapsed();
+        let holds = u32::try_from(each.iter().map(Vec::len).sum::<usize>()).unwrap();
+        let fair = f64::from(holds) / f64::from(processes);
+        let fewest = each.iter().map(Vec::len).min().unwrap_or_default();
+        let longest = each.iter().flatten().max().copied().unwrap_or_default();
         Ok(Contest {
             idle: (lasted - hold * holds) / holds,
             calls: (hbase.calls("Multi") - before) as f64 / f64::from(holds),
-            fewest: f64::from(each.iter().copied().min().unwrap_or_default() * processes) / f64::from(holds),
+            fewest: fewest as f64 / fair,
+            longest_wait: longest.as_secs_f64() * fair / lasted.as_secs_f64(),
         })
+    }
+
+    /// There, each change of the fencing cell is stamped one millisecond after the one before.
+    #[test]
+    fn server_whose_clock_is_behind_is_not_polled_more() {
+        FakeHBase::run(async |_| {
+            let hbase = FakeHBase::builder().servers(2).build();
+            drop(two_processes(&hbase).await?);
+            let hold = Duration::from_millis(50);
+            let usual = compete(&hbase, "lock", 8, hold, Duration::from_secs(5)).await?;
+            hbase.server(0).set_clock_ahead(-10_000);
+            hbase.server(1).set_clock_ahead(-10_000);
+            let behind = compete(&hbase, "lock", 8, hold, Duration::from_secs(5)).await?;
+            assert!(behind.calls <= 2.0 * usual.calls, "{usual:?} {behind:?}");
+            Ok(())
+        });
     }
 
     /// A renewal is no new hold.
@@ -564,9 +563,10 @@ mod tests {
                 (8, 1_000),
             ] {
                 let hold = Duration::from_millis(hold);
-                let contest = compete(&hbase, processes, hold).await?;
-                let what = format!("{processes} for {hold:?}: {contest:.3?}");
-                eprintln!("{what}");
+                let id = format!("{processes} for {hold:?}");
+                let lasts = (3 * processes * hold).max(Duration::from_secs(5));
+                let contest = compete(&hbase, &id, processes, hold, lasts).await?;
+                let what = format!("{id}: {contest:.3?}");
                 let idle = Duration::from_millis(11).max(hold / 8);
                 assert!(contest.idle <= idle, "{what}");
                 let calls = 8.0 + 4.0 * f64::from(processes - 1) * (hold + idle).as_secs_f64();
