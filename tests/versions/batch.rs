@@ -1,5 +1,9 @@
 //! Lists of operations of any kind.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use hbase_txn::client::{Append, Consistency, Increment, RowOperation};
@@ -277,16 +281,19 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
         let connection = connect_by(proxy.clone(), config).await;
         let shared = TestTable::create_on(cluster, "batch-cut", plain, &["25"]).await;
         let table = shared.of(&connection);
-        // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row.
+        // HBase 3.0.0-alpha-4 answers a repeated change with all cells of its row. The client ignores
+        // the values of a call that it sent again, but does not know of a copy that overtook its call.
         let others = (0..50).map(|row| Put::new(format!("{row:02}")).cell("f", "a", "v"));
         assert!(table.mutate_many(others).await.iter().all(Result::is_ok));
         let mut calls = 0;
+        let has_copy = Arc::new(AtomicBool::new(false));
+        let copied = has_copy.clone();
         proxy.rule(move |request| {
             if request.method != "Multi" {
                 return Action::Pass;
             }
             calls += 1;
-            match calls % 32 {
+            let action = match calls % 32 {
                 1 => Action::CutAfterRequest,
                 5 => Action::CutBeforeAnswer,
                 9 => Action::CutInAnswer,
@@ -295,10 +302,15 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
                 21 => Action::Again(Duration::from_millis(100)),
                 25 => Action::CutInRequest,
                 _ => Action::Pass,
+            };
+            if matches!(action, Action::Duplicate | Action::Again(_)) {
+                copied.store(true, Ordering::Relaxed);
             }
+            action
         });
         let mut without_values = 0;
         for batch in 1..=BATCHES {
+            has_copy.store(false, Ordering::Relaxed);
             // Each fifth increment is of a row that another one has too, which makes a list longer.
             let changes = (0..50).map(|number| match number % 5 {
                 0 => Append::new(format!("{number:02}")).cell("f", "list", "x").into(),
@@ -311,6 +323,7 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
                     // It was sent again.
                     [] => without_values += 1,
                     [cell] => assert!(number % 5 > 0 || cell.value.len() >= batch, "{number}"),
+                    [_, _] if has_copy.load(Ordering::Relaxed) => {}
                     _ => panic!("{number}: {row:?}"),
                 }
             }
