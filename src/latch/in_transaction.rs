@@ -248,7 +248,7 @@ impl Part for Counting {
 
     fn ended(&self, outcome: Option<&Outcome>) {
         if let Some(Outcome::Committed(_)) = outcome {
-            self.latch.shared.watch.poll_now();
+            self.latch.shared.watch.poll_now(&self.latch.location.cells);
         }
     }
 }

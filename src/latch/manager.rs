@@ -5,10 +5,11 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use hbase_admin::Admin;
 use hbase_client::{Connection, IntoTableName, Table, TableName, low_level::TableCalls};
-use hbase_keyed_lock::KeyedLock;
+use hbase_keyed_lock::{KeyedGuard, KeyedLock};
+use tokio::time::Instant;
 
 use super::{
-    barrier::Barrier,
+    barrier::{Barrier, BarrierTable},
     handle::{Latch, no_place_for_participants},
     layout::Cells,
     name::{LatchName, check_farm},
@@ -16,7 +17,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    error::{Error, Result},
+    error::{ClientErrorKind, Error, Result},
     java_layout::Level,
     table_descriptor::usable_or_created,
 };
@@ -24,8 +25,8 @@ use crate::{
 /// The latches of one client (a service, say) in one table.
 ///
 /// Cheap to clone; clones share everything. Create one per process, client and table: one task
-/// polls for all waiters of the clones of one manager, with one call per region server at a time
-/// for up to 1,250 latches.
+/// polls for all waiters for latches of the clones of one manager, with one call per region server at a
+/// time for up to 1,250 latches, and another one polls for those at barriers.
 ///
 /// # Example
 ///
@@ -59,10 +60,11 @@ pub(super) struct Shared {
     client: String,
     farm: String,
     pub(super) families: Families,
-    /// One task of this process changes a latch at a time, because concurrent changes would
-    /// conflict.
+    /// One task of this process changes a latch or a barrier at a time, because concurrent changes
+    /// would conflict.
     pub(super) turns: KeyedLock<Bytes>,
     pub(super) watch: Watch<Table>,
+    pub(super) barriers: Watch<BarrierTable>,
 }
 
 impl Shared {
@@ -70,6 +72,7 @@ impl Shared {
     pub(super) fn new(table: Table, client: String, farm: String, families: Families) -> Arc<Self> {
         Arc::new(Self {
             watch: Watch::new(table.clone()),
+            barriers: Watch::new(BarrierTable(table.clone())),
             table,
             client,
             farm,
@@ -77,6 +80,23 @@ impl Shared {
             turns: KeyedLock::new(),
         })
     }
+}
+
+/// Waits for the turn among the tasks of this process that change a row.
+pub(crate) async fn turn<'a>(
+    turns: &'a KeyedLock<Bytes>,
+    row: &Bytes,
+    deadline: Instant,
+) -> Result<KeyedGuard<'a, Bytes>> {
+    let turn = turns.lock(row.clone()).until(deadline.into_std()).await;
+    turn.map_err(|_| {
+        Error::new(
+            ClientErrorKind::DeadlineExceeded,
+            "other tasks of this process kept changing it",
+        )
+        .with_retryable(true)
+        .with_hint("count by more at a time, from fewer tasks, or allow more time")
+    })
 }
 
 /// The hint of a table that does not exist.
@@ -214,12 +234,7 @@ impl LatchManager {
         if !families.state {
             return Err(in_context(no_place_for_participants()));
         }
-        Ok(Barrier::new(
-            table.clone(),
-            name.key(),
-            name.row(),
-            families.cells_live,
-        ))
+        Ok(Barrier::new(Arc::clone(&self.shared), name.key(), name.row()))
     }
 
     /// Returns the table's name.

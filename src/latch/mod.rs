@@ -83,6 +83,8 @@ mod change;
 mod handle;
 mod in_partition;
 mod in_transaction;
+#[cfg(test)]
+mod in_virtual_time;
 #[cfg(feature = "thrift")]
 mod intent;
 mod layout;
@@ -105,12 +107,13 @@ pub(crate) use {
     handle::{LastChanged, check_life, whole},
     intent::{Intent, begun, check_leftover, intend, intend_to_delete},
     layout::Cells,
+    manager::turn,
     name::check_farm,
     note::NewChange,
     observation::{LatchObservation, Participants},
     optimistic::{Change, Planned, Verdict, apply},
     plan::{LatchOperation, encode, gone},
-    watch::{Extent, PollResult, Source, Watch},
+    watch::{Extent, LatchProgress, LatchSource, PollResult, Source, Watch},
 };
 
 pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MAX_PARTIES};

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::{latch_location::ThriftLatchLocation, latch_manager::Shared};
 use crate::{
-    error::{ClientErrorKind, Error, Result},
+    error::{Error, Result},
     java_layout::Level,
     latch::{
         LastChanged, LatchCount, LatchInfo, LatchOperation, LatchTableOptions, MAX_LATCH_TTL, Participants,
-        WaitOutcome, check_leftover, check_life, whole,
+        WaitOutcome, check_leftover, check_life, turn, whole,
     },
     lock::BackgroundTask,
 };
@@ -157,7 +157,8 @@ impl ThriftLatch {
     /// [`Latch::wait`](crate::latch::Latch::wait).
     ///
     /// One task polls for all waiters of the clones of one manager, and stops with the last waiter.
-    /// It polls a small number of latches every 25 to 60 ms, 500 of them per call.
+    /// It polls a latch every 25 to 500 ms, less and less often while nothing changes, as
+    /// [`Latch::wait`](crate::latch::Latch::wait) does, and 500 latches per call.
     ///
     /// # Errors
     ///
@@ -215,19 +216,10 @@ impl ThriftLatch {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let deadline = self.shared.rows.counts.connection.deadline();
-        let row = self.location.cells.row.clone();
-        let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
-        let _turn = turn.map_err(|_| {
-            let error = Error::new(
-                ClientErrorKind::DeadlineExceeded,
-                "other tasks of this process kept changing the latch",
-            )
-            .with_retryable(true)
-            .with_hint("count by more at a time, from fewer tasks, or allow more time");
-            self.in_context(error)
-        })?;
+        let turn = turn(&self.shared.turns, &self.location.cells.row, deadline).await;
+        let _turn = turn.map_err(|error| self.in_context(error))?;
         let changed = BackgroundTask::new(change(deadline)).await;
-        self.shared.watch.poll_now();
+        self.shared.watch.poll_now(&self.location.cells);
         changed.map_err(|error| self.in_context(error))
     }
 

@@ -19,9 +19,9 @@ use crate::{
     error::{Error, ErrorKind, Result, unknown, unknown_if},
     java_layout::Level,
     latch::{
-        Cells, Change, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
-        Participants, Planned, PollResult, Source, Verdict, apply, begun, check_leftover, contended, encode,
-        gone, intend, intend_to_delete,
+        Cells, Change, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchProgress,
+        LatchSource, LatchState, NewChange, Participants, Planned, PollResult, Source, Verdict, apply, begun,
+        check_leftover, contended, encode, gone, intend, intend_to_delete,
     },
 };
 
@@ -367,6 +367,8 @@ fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
 }
 
 impl Source for LatchRows {
+    type Progress = LatchProgress;
+
     fn runtime(&self) -> &Handle {
         self.counts.connection.runtime()
     }
@@ -375,16 +377,11 @@ impl Source for LatchRows {
         self.counts.connection.deadline()
     }
 
-    async fn read(&self, cells: &Cells, deadline: Instant) -> Result<LatchObservation> {
-        let keys = [cells.row.clone()];
-        let mut found = self
-            .counts
-            .read(&keys, columns(cells, Participants::None), deadline)
-            .await?;
-        seen(cells, found.pop().flatten().as_ref())
-    }
-
-    fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult> {
+    fn read_each(
+        &self,
+        latches: &[(Arc<Cells>, Extent)],
+        deadline: Instant,
+    ) -> BoxStream<'_, PollResult<LatchObservation>> {
         let placed = latches.iter().map(|(cells, _)| Arc::clone(cells)).enumerate();
         // The latches of one level have the same columns, because all are of one farm.
         let (own, all): (Vec<_>, Vec<_>) = placed.partition(|(_, cells)| cells.level == Level::Dc);
@@ -396,9 +393,24 @@ impl Source for LatchRows {
     }
 }
 
+impl LatchSource for LatchRows {
+    async fn read(&self, cells: &Cells, deadline: Instant) -> Result<LatchObservation> {
+        let keys = [cells.row.clone()];
+        let mut found = self
+            .counts
+            .read(&keys, columns(cells, Participants::None), deadline)
+            .await?;
+        seen(cells, found.pop().flatten().as_ref())
+    }
+}
+
 impl LatchRows {
     /// Reads latches of one level in one call.
-    async fn look_at_some(&self, latches: Vec<(usize, Arc<Cells>)>, deadline: Instant) -> PollResult {
+    async fn look_at_some(
+        &self,
+        latches: Vec<(usize, Arc<Cells>)>,
+        deadline: Instant,
+    ) -> PollResult<LatchObservation> {
         let keys: Vec<Bytes> = latches.iter().map(|(_, cells)| cells.row.clone()).collect();
         let pending = latches
             .first()

@@ -189,7 +189,13 @@ async fn arrive_often(
         let is_open = loop {
             let until = Instant::now() + PATIENCE;
             match barrier.wait(&arrival, PATIENCE).await {
-                Ok(outcome) => break outcome == BarrierOutcome::Opened,
+                Ok(outcome) => {
+                    assert!(
+                        Instant::now() < until,
+                        "a wait goes on after the end of generation {generation}"
+                    );
+                    break outcome == BarrierOutcome::Opened;
+                }
                 Err(error) => assert!(
                     !error.is_retryable() || Instant::now() >= until,
                     "a wait ends with a failed read: {error}"

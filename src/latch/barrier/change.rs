@@ -1,19 +1,13 @@
 //! Changes of a barrier.
 
-use hbase_client::{
-    Row,
-    low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, TableCalls},
-};
+use hbase_client::low_level::{CallKind, TableCalls};
 use tokio::time::Instant;
 
-use super::{
-    Barrier,
-    observation::{self, BarrierObservation},
-    plan::Plan,
-};
+use super::{Barrier, location::BarrierLocation, observation::BarrierObservation, plan::Plan};
 use crate::{
-    error::{Error, ErrorKind, Result, unknown_if},
+    error::{Error, ErrorKind, Result},
     latch::{
+        manager,
         note::NewChange,
         observation::ObservedCell,
         optimistic::{Change, Planned, Verdict, apply},
@@ -22,7 +16,7 @@ use crate::{
 
 /// A change of one barrier.
 struct BarrierChange<'a, F> {
-    barrier: &'a Barrier,
+    location: &'a BarrierLocation,
     planned: F,
     change: NewChange<'a>,
     /// The cell of an earlier generation that hid the cell of a later one.
@@ -40,7 +34,7 @@ where
     type Answer = T;
 
     async fn read(&self) -> Result<BarrierObservation> {
-        self.barrier.read(self.deadline).await
+        self.location.read(self.deadline).await
     }
 
     async fn plan(&self, observation: &mut BarrierObservation) -> Result<Planned<(T, Plan), T>> {
@@ -58,7 +52,7 @@ where
         planned: &(T, Plan),
         base: &BarrierObservation,
     ) -> Result<(Verdict, BarrierObservation)> {
-        let made = self.barrier.make(&planned.1, CallKind::Write, self.deadline);
+        let made = self.location.make(&planned.1, CallKind::Write, self.deadline);
         let (processed, after) = made.await?;
         let verdict = if processed && after.state.is_some() {
             Verdict::Applied
@@ -93,7 +87,7 @@ where
         // Either the cell of an earlier generation hides it, or a delete marker of the same
         // millisecond.
         if plan.begins.is_some_and(|arrival| after.is_broken(&arrival)) {
-            self.change = NewChange::new(self.barrier.table.connection().environment());
+            self.change = NewChange::new(self.location.table.connection().environment());
             self.hides = after.arrivals.map(|(_, cell)| cell);
             return Ok(None);
         }
@@ -116,73 +110,21 @@ impl Barrier {
         &self,
         planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)> + Send + Sync,
     ) -> Result<T> {
-        let deadline = self.table.deadline();
-        let mut change = BarrierChange {
-            barrier: self,
-            planned,
-            change: NewChange::new(self.table.connection().environment()),
-            hides: None,
-            deadline,
+        let table = &self.location.table;
+        let deadline = table.deadline();
+        let changed = async {
+            let _turn = manager::turn(&self.shared.turns, &self.location.row, deadline).await?;
+            let mut change = BarrierChange {
+                location: &self.location,
+                planned,
+                change: NewChange::new(table.connection().environment()),
+                hides: None,
+                deadline,
+            };
+            let changed = apply(&mut change, deadline).await;
+            self.shared.barriers.poll_now(&self.location.row);
+            changed
         };
-        let changed = apply(&mut change, deadline).await;
-        changed.map_err(|error| self.in_context(error))
+        changed.await.map_err(|error| self.in_context(error))
     }
-
-    /// Applies a change if the cells are unchanged since it was planned. Returns whether the server
-    /// applied it, and the barrier as it was read after that.
-    pub(super) async fn make(
-        &self,
-        plan: &Plan,
-        kind: CallKind,
-        deadline: Instant,
-    ) -> Result<(bool, BarrierObservation)> {
-        let change = RegionAction::Conditional {
-            mutations: plan.mutations.clone(),
-            condition: plan.condition.clone(),
-        };
-        let actions = vec![change, RegionAction::Get(observation::get(&self.row))];
-        let answers = self.send(actions, kind, deadline).await?;
-        let processed = matches!(
-            answers.first(),
-            Some(ActionAnswer::Processed { processed: true, .. })
-        );
-        let seen = BarrierObservation::of(row_of(answers).as_ref());
-        Ok((processed, seen.map_err(unknown_if(processed))?))
-    }
-
-    pub(super) async fn read(&self, deadline: Instant) -> Result<BarrierObservation> {
-        BarrierObservation::of(self.read_row(deadline).await?.as_ref())
-    }
-
-    pub(super) async fn read_row(&self, deadline: Instant) -> Result<Option<Row>> {
-        let get = vec![RegionAction::Get(observation::get(&self.row))];
-        Ok(row_of(self.send(get, CallKind::Read, deadline).await?))
-    }
-
-    pub(super) async fn send(
-        &self,
-        actions: Vec<RegionAction>,
-        kind: CallKind,
-        deadline: Instant,
-    ) -> Result<Vec<ActionAnswer>> {
-        let call = MultiCall {
-            row: self.row.clone(),
-            actions,
-            durability: self.table.durable(),
-        };
-        let operation = match kind {
-            CallKind::Read => "reading the barrier",
-            _ => "changing the barrier",
-        };
-        let attempts = RegionCall::new(&self.table, operation, &call.row, kind, deadline);
-        Ok(attempts.multi(&call).await?)
-    }
-}
-
-/// Returns the row that was read, if it exists.
-fn row_of(answers: Vec<ActionAnswer>) -> Option<Row> {
-    answers.into_iter().find_map(|answer| match answer {
-        ActionAnswer::Row(row) => row,
-        _ => None,
-    })
 }

@@ -10,35 +10,46 @@
 // | `cells` | the two cells |
 // | `observation` | a barrier at one moment |
 // | `plan` | what to write, given what was read |
+// | `location` | the calls that read and change it |
 // | `change` | plans a change, writes it if the row is unchanged, reads the result |
+// | `watch` | waiters |
 
 mod arrival;
 mod cells;
 mod change;
+mod location;
 mod observation;
 mod plan;
+mod watch;
 
-pub(super) use self::observation::{BarrierObservation, scan};
+pub(super) use self::{
+    observation::{BarrierObservation, scan},
+    watch::BarrierTable,
+};
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Delete, Effect, Row, Table,
-    low_level::{CallKind, Pauses, RegionAction, TableCalls},
+    Delete, Row,
+    low_level::{CallKind, RegionAction, TableCalls},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 pub use self::arrival::{Arrival, BarrierOutcome, MAX_PARTIES};
-use self::cells::{ARRIVALS, BARRIER};
-use super::layout::{MAX_LATCH_TTL, MIN_LATCH_TTL, STATE};
+use self::{
+    cells::{ARRIVALS, BARRIER},
+    location::BarrierLocation,
+};
+use super::{
+    layout::{MAX_LATCH_TTL, MIN_LATCH_TTL, STATE},
+    manager::Shared,
+    watch::PAUSE,
+};
 use crate::{
     error::{Error, Result, unknown_if},
     random,
 };
-
-/// The first and the longest pause between two polls of a waiter.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(80));
 
 /// A barrier: a fixed number of parties wait until all of them have arrived, in repeated
 /// generations. Returned by [`LatchManager::barrier`](super::LatchManager::barrier); cheap to
@@ -53,11 +64,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 /// that one), and may be dropped at any point; an arrival in flight may still count.
 #[derive(Clone)]
 pub struct Barrier {
-    table: Table,
+    shared: Arc<Shared>,
     key: String,
-    row: Bytes,
-    /// The TTL of the family's cells. `None` if without limit.
-    cells_live: Option<Duration>,
+    location: BarrierLocation,
 }
 
 /// The state of a barrier at one moment.
@@ -91,12 +100,12 @@ impl BarrierInfo {
 }
 
 impl Barrier {
-    pub(super) fn new(table: Table, key: &str, row: Bytes, cells_live: Option<Duration>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, key: &str, row: Bytes) -> Self {
+        let table = shared.table.clone();
         Self {
-            table,
+            shared,
             key: key.to_owned(),
-            row,
-            cells_live,
+            location: BarrierLocation { table, row },
         }
     }
 
@@ -119,9 +128,10 @@ impl Barrier {
     pub async fn create(&self, parties: u32, time: Duration) -> Result<()> {
         self.check(parties, time)
             .map_err(|error| self.in_context(error))?;
-        let barrier = random::bits_64(self.table.connection().environment());
+        let barrier = random::bits_64(self.location.table.connection().environment());
         self.change(|change, observation| {
-            plan::create(&self.row, (barrier, parties, time), change, observation).map(|plan| ((), plan))
+            plan::create(&self.location.row, (barrier, parties, time), change, observation)
+                .map(|plan| ((), plan))
         })
         .await
     }
@@ -164,8 +174,10 @@ impl Barrier {
             return Err(self.in_context(Error::invalid("an empty participant")));
         }
         let name = cells::name(participant);
-        self.change(|change, observation| plan::arrive(&self.row, name, generation, change, observation))
-            .await
+        self.change(|change, observation| {
+            plan::arrive(&self.location.row, name, generation, change, observation)
+        })
+        .await
     }
 
     fn check_generation(&self, generation: u64) -> Result<()> {
@@ -175,10 +187,12 @@ impl Barrier {
         }
     }
 
-    /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms. The first
-    /// waiter that finds the time of the generation over records its end with a write, so that an
-    /// arrival whose write the server has begun cannot open it for others. So waiting needs the
-    /// right to write.
+    /// Waits until a generation has ended, or until the timeout.
+    ///
+    /// One task polls for all waiters of the clones of one manager, every 25 to 500 ms, as for
+    /// [latches](super::Latch::wait). The first process that finds the time of the generation over records
+    /// its end with a write, so that an arrival whose write the server has begun cannot open it for
+    /// others. So waiting needs the right to write.
     ///
     /// # Errors
     ///
@@ -187,18 +201,8 @@ impl Barrier {
     /// - the errors of the calls, except those that a retry before the timeout can resolve.
     pub async fn wait(&self, arrival: &Arrival, timeout: Duration) -> Result<BarrierOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
-        let mut pauses = Pauses::growing(PAUSES.0, PAUSES.1);
-        loop {
-            let ended = self.see_end(arrival, self.table.deadline()).await;
-            let now = Instant::now();
-            match ended {
-                Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) if now >= until => return Ok(BarrierOutcome::TimedOut),
-                Err(error) if now >= until || !error.is_retryable() => return Err(self.in_context(error)),
-                Ok(None) | Err(_) => {}
-            }
-            sleep_until(until.min(now + pauses.next_pause())).await;
-        }
+        let waited = self.wait_until(arrival, until).await;
+        waited.map_err(|error| self.in_context(error))
     }
 
     /// Waits until the generation of this number has ended, or until the timeout, without arriving.
@@ -211,7 +215,7 @@ impl Barrier {
     pub async fn wait_for(&self, generation: u64, timeout: Duration) -> Result<BarrierOutcome> {
         self.check_generation(generation)?;
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
-        let seen = self.read(self.table.deadline()).await;
+        let seen = self.location.read(self.location.table.deadline()).await;
         let state = seen.and_then(|seen| seen.state.ok_or_else(arrival::absent));
         let (state, _) = state.map_err(|error| self.in_context(error))?;
         let arrival = Arrival {
@@ -222,23 +226,36 @@ impl Barrier {
             .await
     }
 
+    async fn wait_until(&self, arrival: &Arrival, until: Instant) -> Result<BarrierOutcome> {
+        loop {
+            let mut waiter = self.shared.barriers.join(&self.location.row);
+            let waited = waiter.wait_for(|seen| seen.is_decided(arrival), until).await;
+            if let Ok(Some(seen)) = waited
+                && let Some(ended) = seen.ended(arrival)
+            {
+                return ended;
+            }
+            // However short the wait, it includes one read.
+            let ended = self.see_end(arrival, self.location.table.deadline()).await;
+            let is_over = Instant::now() >= until;
+            match ended {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) if is_over => return Ok(BarrierOutcome::TimedOut),
+                Err(error) if is_over || !error.is_retryable() => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// Returns how the generation of an arrival ended, `None` if it has not. Ends it if its time is
     /// over.
     async fn see_end(&self, arrival: &Arrival, deadline: Instant) -> Result<Option<BarrierOutcome>> {
-        let seen = self.read(deadline).await?;
-        let ended = seen.ended(arrival)?;
-        let plan = match ended {
-            None => plan::end(&self.row, &seen),
-            Some(_) => None,
-        };
-        let Some(plan) = plan else {
-            return Ok(ended);
-        };
-        // The last arrival may be in the log and not visible yet. The server applies one of the two.
-        let ending = self.make(&plan, CallKind::IdempotentWrite, deadline).await;
-        // To try again is as good as to know.
-        let (_, seen) = ending.map_err(|error| error.with_effect(Effect::None))?;
-        seen.ended(arrival)
+        let seen = self.location.read(deadline).await?;
+        match seen.ended(arrival)? {
+            Some(outcome) => Ok(Some(outcome)),
+            None => self.location.end_if_over(seen, deadline).await?.ended(arrival),
+        }
     }
 
     /// Arrives, and waits until the generation has ended, or until the timeout.
@@ -267,7 +284,8 @@ impl Barrier {
     /// library writes, and the errors of the call.
     pub async fn show(&self) -> Result<Option<BarrierInfo>> {
         let observation = self
-            .read(self.table.deadline())
+            .location
+            .read(self.location.table.deadline())
             .await
             .map_err(|error| self.in_context(error))?;
         Ok(BarrierInfo::of(&self.key, &observation))
@@ -280,7 +298,7 @@ impl Barrier {
     ///
     /// Returns an error if a call fails. If the outcome is unknown, call it again.
     pub async fn delete(&self) -> Result<bool> {
-        let deadline = self.table.deadline();
+        let deadline = self.location.table.deadline();
         let mut found = false;
         loop {
             let deleted = self.delete_observed(deadline).await.map_err(unknown_if(found));
@@ -294,15 +312,16 @@ impl Barrier {
 
     /// Deletes the cells that there are. Returns whether there were any.
     async fn delete_observed(&self, deadline: Instant) -> Result<bool> {
-        let row = self.read_row(deadline).await?;
+        let row = self.location.read_row(deadline).await?;
         let Some(last) = row.iter().flat_map(Row::cells).map(|cell| cell.timestamp).max() else {
             return Ok(false);
         };
-        let delete = Delete::new(self.row.clone())
+        let delete = Delete::new(self.location.row.clone())
             .column(STATE, BARRIER)
             .column(STATE, ARRIVALS);
         let delete = RegionAction::Atomic(vec![delete.timestamp(last).into()]);
-        self.send(vec![delete], CallKind::IdempotentWrite, deadline)
+        self.location
+            .send(vec![delete], CallKind::IdempotentWrite, deadline)
             .await?;
         Ok(true)
     }
@@ -318,7 +337,7 @@ impl Barrier {
                 "a generation of {time:?} is out of range: from {MIN_LATCH_TTL:?} to {MAX_LATCH_TTL:?}"
             )));
         }
-        match self.cells_live {
+        match self.shared.families.cells_live {
             Some(life) => Err(Error::invalid(format!(
                 "the table keeps cells for {life:?} only, and a barrier exists until it is deleted"
             ))
@@ -330,7 +349,7 @@ impl Barrier {
     fn in_context(&self, error: Error) -> Error {
         error
             .at_operation(format!("barrier {}", self.key))
-            .at_table(self.table.name())
+            .at_table(self.location.table.name())
     }
 }
 
@@ -338,7 +357,7 @@ impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Barrier")
             .field("key", &self.key)
-            .field("table", self.table.name())
+            .field("table", self.location.table.name())
             .finish_non_exhaustive()
     }
 }

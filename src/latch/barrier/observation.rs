@@ -63,6 +63,25 @@ impl BarrierObservation {
         self.arrivals.as_ref().filter(is_present)
     }
 
+    /// Returns an arrival in the current generation. `None` if the barrier does not exist.
+    pub(super) fn arrival(&self) -> Option<Arrival> {
+        self.state.as_ref().map(|(state, _)| state.arrival())
+    }
+
+    /// Returns whether it is the barrier of this arrival.
+    pub(super) fn is_of(&self, arrival: &Arrival) -> bool {
+        self.state
+            .as_ref()
+            .is_some_and(|(state, _)| state.barrier == arrival.barrier)
+    }
+
+    /// Returns how many parties are missing in the current generation.
+    pub(super) fn left(&self) -> u64 {
+        let parties = self.state.as_ref().map_or(0, |(state, _)| state.parties);
+        let arrived = self.present().map_or(0, |(present, _)| present.names.len());
+        u64::from(parties).saturating_sub(arrived as u64)
+    }
+
     /// Returns whether the current generation was not full when its time was over.
     pub(super) fn is_over(&self) -> bool {
         self.state.as_ref().is_some_and(|(state, _)| state.is_filling) && self.present().is_none()

@@ -1,49 +1,23 @@
 //! Many parties that change one row at once, in virtual time.
 
 use std::{
-    ops::Range,
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use futures::future::try_join_all;
-use hbase_client::{Connection, Effect};
-use hbase_fake::{FakeHBase, Latency};
+use hbase_client::Effect;
+use hbase_fake::FakeHBase;
 use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Level, Result,
-    latch::{LatchManager, LatchManagerOptions, LatchState, optimistic::*},
+    latch::{
+        LatchState,
+        in_virtual_time::{cluster, processes},
+        optimistic::*,
+    },
 };
-
-/// Calls take 2 ms, longer than the pauses after the first conflicts.
-const THERE_OR_BACK: Range<Duration> = Duration::from_millis(1)..Duration::from_millis(1);
-
-fn cluster() -> FakeHBase {
-    let latency = Latency {
-        request: THERE_OR_BACK,
-        answer: THERE_OR_BACK,
-        ..Latency::NONE
-    };
-    let hbase = FakeHBase::builder().latency(latency).build();
-    hbase.create_table("D_LTCH_jobs", &["C", "S"], &[]);
-    hbase
-}
-
-/// One process for each party.
-async fn processes(hbase: &FakeHBase, parties: usize, timeout: Duration) -> Result<Vec<LatchManager>> {
-    try_join_all((0..parties).map(|_| async {
-        let connection = Connection::builder(hbase.config().with_operation_timeout(timeout))
-            .connector(hbase.connector())
-            .environment(hbase.environment())
-            .connect()
-            .await?;
-        LatchManagerOptions::new("billing", "fra")
-            .open(&connection, "D_LTCH_jobs")
-            .await
-    }))
-    .await
-}
 
 /// Returns how long it takes until all parties have arrived at a latch.
 async fn at_a_latch(hbase: &FakeHBase, parties: usize) -> Result<Duration> {
@@ -85,7 +59,7 @@ async fn at_a_barrier(hbase: &FakeHBase, parties: usize) -> Result<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn parties_that_arrive_at_once_all_arrive_within_seconds() {
-    for (parties, limit) in [(20, 1), (100, 3)] {
+    for (parties, limit) in [(20, 1), (100, 3), (300, 3)] {
         let limit = Duration::from_secs(limit);
         let hbase = cluster();
         let latch = at_a_latch(&hbase, parties).await.unwrap();

@@ -1,8 +1,15 @@
-//! Waiting for latches: one task polls for all waiters of one table, with one call to each of its
-//! region servers at a time.
+//! Waiting for latches and barriers: one task polls for all waiters of one table, with one call to each
+//! of its region servers at a time.
 //!
-//! The waiters are here; the task that polls for them is in `polling`.
+//! | file | contents |
+//! |---|---|
+//! | `mod` | the waiters of a table |
+//! | `polling` | the task that polls for them |
+//! | `pace` | when a name is polled next |
+//! | `latches` | the progress of a latch, and its waiters |
 
+mod latches;
+mod pace;
 mod polling;
 
 use std::{
@@ -12,58 +19,63 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, timeout_at},
 };
 
+pub use self::latches::WaitOutcome;
 #[cfg(feature = "thrift")]
-pub(crate) use self::polling::PollResult;
-pub(crate) use self::polling::{Extent, Source};
-use self::polling::{POLL_TIMEOUT, PollBatch};
-use super::{layout::Cells, observation::LatchObservation, state::LatchState};
-use crate::error::{ClientErrorKind, Error, Result};
+pub(crate) use self::latches::{LatchProgress, LatchSource};
+pub(crate) use self::polling::{Extent, PollResult, Source};
+use self::{
+    pace::Pace,
+    polling::{Key, PollBatch, Seen},
+};
+use crate::error::{Error, Result};
 
-/// The pause of a waiter after it has read the latch itself.
-const PAUSE: Duration = Duration::from_millis(60);
-/// A latch that has not been polled for this long is not reported as open.
+/// The pause of a waiter after it has read its row itself.
+pub(super) const PAUSE: Duration = Duration::from_millis(60);
+/// A name that has not been polled for this long is not reported as unchanged.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The outcome of waiting for a latch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[must_use = "only one of these says that the latch was reached"]
-pub enum WaitOutcome {
-    /// The remaining count was zero.
-    Reached,
-    /// The latch's time to live has passed. In a table without the state family it may have been
-    /// deleted instead.
-    Expired,
-    /// The latch does not exist, or was deleted.
-    Absent,
-    /// The timeout has passed, and the latch is open.
-    TimedOut,
+/// The last known state of an awaited name.
+pub(crate) trait Progress: Clone + Default + Send + Sync + 'static {
+    type Key: Ord + Clone + Send + Sync + 'static;
+    type Seen: Send + 'static;
+
+    /// Records what a poll has read. Returns whether that is news for its waiters; `None` if
+    /// [all](Extent::All) must be read to know.
+    fn see(&mut self, poll: u64, key: &Self::Key, extent: Extent, seen: Result<Self::Seen>) -> Option<bool>;
+
+    /// Records that a poll could not read it. Returns whether that is news for its waiters.
+    fn fail(&mut self, poll: u64, error: &Error, why: &Arc<str>) -> bool;
+
+    /// Returns whether its waiters know what they need. Who joins from then on waits for another one of
+    /// this name.
+    fn has_ended(&self) -> bool;
+
+    /// Returns how many arrivals it waits for. `None` until it was read.
+    fn left(&self) -> Option<u64>;
 }
 
 /// The waiters of one table, and the task that polls for them.
 #[derive(Clone)]
-pub(crate) struct Watch<S> {
+pub(crate) struct Watch<S: Source> {
     shared: Arc<Shared<S>>,
 }
 
-struct Shared<S> {
+struct Shared<S: Source> {
     source: S,
-    /// Wakes the polling task: a latch was changed.
+    /// Wakes the polling task: a name is to be polled at once.
     now: Notify,
-    waiting: Mutex<Waiters>,
+    waiting: Mutex<Waiters<S::Progress>>,
 }
 
-#[derive(Default)]
-struct Waiters {
+struct Waiters<P: Progress> {
     /// In order, so that each poll reads them in the same order in every run.
-    latches: BTreeMap<Arc<Cells>, Awaited>,
+    names: BTreeMap<Arc<P::Key>, Awaited<P>>,
     /// The number of polls that have begun.
     polls: u64,
     /// The number of polling tasks so far, one after the other.
@@ -79,29 +91,30 @@ struct PollTask {
 }
 
 /// The end of the polling task of this number.
-struct PollEnd<S> {
+struct PollEnd<S: Source> {
     shared: Arc<Shared<S>>,
     task: u64,
 }
 
-impl<S> Drop for PollEnd<S> {
+impl<S: Source> Drop for PollEnd<S> {
     /// If no other task has replaced it, its runtime has ended, or it has panicked: each waiter reads its
-    /// latch itself for the error.
+    /// row itself for the error.
     fn drop(&mut self) {
         let mut waiting = self.shared.waiting();
         if let Some(ended) = waiting.task.take_if(|task| task.number == self.task) {
-            let latches = mem::take(&mut waiting.latches);
+            let names = mem::take(&mut waiting.names);
             drop(waiting);
-            drop((ended, latches));
+            drop((ended, names));
         }
     }
 }
 
-/// An awaited latch.
-struct Awaited {
-    progress: watch::Sender<Progress>,
+/// An awaited name.
+struct Awaited<P> {
+    progress: watch::Sender<P>,
     /// The number of its waiters.
     waiters: usize,
+    pace: Pace,
     /// The poll in flight that includes it.
     pending: Option<PendingPoll>,
     /// When the last poll that returned it began.
@@ -114,174 +127,108 @@ struct PendingPoll {
     since: Instant,
 }
 
-/// The last known state of an awaited latch.
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    /// The remaining count; `None` until a poll has seen the latch live.
-    left: Option<u64>,
-    /// The number of the latch that was seen live. `None` also without a note.
-    latch: Option<u64>,
-    /// The timestamps of its counts, and the last poll that has seen it live.
-    stamps: Vec<(Bytes, u64)>,
-    live: u64,
-    /// The end, and the poll that found it, or that has seen the latch live for the last time if
-    /// the next one of its name exists by now. It is the end for waiters that joined before that
-    /// poll.
-    ended: Option<(u64, Ended)>,
-    /// Why the last attempt to read it failed.
-    failed: Option<Arc<str>>,
-}
-
-/// The end of a latch, as a poll has found it.
-#[derive(Clone, Copy, Debug)]
-enum Ended {
-    Outcome(WaitOutcome),
-    /// Each waiter reads the latch itself for the error.
-    Failed,
-}
-
 impl<S: Source> Watch<S> {
     pub(crate) fn new(source: S) -> Self {
         Self {
             shared: Arc::new(Shared {
                 source,
                 now: Notify::new(),
-                waiting: Mutex::default(),
+                waiting: Mutex::new(Waiters {
+                    names: BTreeMap::new(),
+                    polls: 0,
+                    tasks: 0,
+                    task: None,
+                }),
             }),
         }
     }
 
-    /// Polls immediately: a latch was changed in this process.
-    pub(crate) fn poll_now(&self) {
-        self.shared.now.notify_one();
+    /// Polls a name immediately, if it is awaited: this process has changed it.
+    pub(crate) fn poll_now(&self, key: &Key<S>) {
+        if let Some(awaited) = self.shared.waiting().names.get_mut(key) {
+            awaited.pace.hurry();
+            self.shared.now.notify_one();
+        }
     }
 
-    /// Waits for the latch of this number, or if it is `None` for the one that the first poll finds.
-    /// Other latches of the name may follow meanwhile.
-    pub(crate) async fn wait(
-        &self,
-        cells: &Cells,
-        mut latch: Option<u64>,
-        until: Instant,
-    ) -> Result<WaitOutcome> {
-        loop {
-            let mut waiter = self.shared.join(cells, latch);
-            if let Some(outcome) = waiter.wait(until).await? {
-                return Ok(outcome);
-            }
-            latch = waiter.latch;
-            let deadline = self.shared.source.deadline().min(Instant::now() + POLL_TIMEOUT);
-            let observation = match self.shared.source.read(cells, deadline).await {
-                // As in a poll.
-                Err(error) if error.is_retryable() && Instant::now() < until => {
-                    sleep(PAUSE).await;
-                    continue;
-                }
-                read => read?,
-            };
-            if let Some(outcome) = observation.state_of(latch, cells.level)?.into() {
-                return Ok(outcome);
-            }
-            latch = latch.or_else(|| observation.latch());
-            if Instant::now() >= until {
-                return Ok(WaitOutcome::TimedOut);
-            }
-            // Another latch of the same poll may have caused the failure.
-            sleep(PAUSE).await;
-        }
+    /// Joins the waiters of a name, which is polled immediately.
+    pub(super) fn join(&self, key: &Key<S>) -> Waiter<S> {
+        self.shared.join(key)
     }
 }
 
-/// A waiter for one latch. It leaves when it is dropped.
-struct LatchWaiter<S: Source> {
+/// A waiter for one name. It leaves when it is dropped.
+pub(super) struct Waiter<S: Source> {
     shared: Arc<Shared<S>>,
-    cells: Cells,
-    /// The number of the latch, once it is known.
-    latch: Option<u64>,
-    progress: watch::Receiver<Progress>,
+    key: Key<S>,
+    progress: watch::Receiver<S::Progress>,
     /// The number of polls that had begun before it joined. Their results may be older than what
     /// the waiter knows, for example that it has created the latch.
     before: u64,
 }
 
-impl<S: Source> LatchWaiter<S> {
-    /// Returns `None` if the polling task has no outcome; the waiter reads the latch itself then.
-    async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
-        let latch = self.latch;
-        let has_ended = |progress: &Progress| progress.ended.is_some() || progress.is_of_another(latch);
-        let waited = timeout_at(until, self.progress.wait_for(has_ended)).await;
-        match waited.map(|seen| seen.map(|progress| progress.clone())) {
-            Ok(Ok(progress)) => Ok(self.outcome(&progress)),
-            // The latch was removed from the polls.
+impl<S: Source> Waiter<S> {
+    /// Waits until the progress is as it should be. Returns it; `None` if the name was removed from the
+    /// polls before, and an error once the time is over.
+    pub(super) async fn wait_for(
+        &mut self,
+        is_decided: impl FnMut(&S::Progress) -> bool,
+        until: Instant,
+    ) -> Result<Option<S::Progress>, TimeOver> {
+        let waited = timeout_at(until, self.progress.wait_for(is_decided)).await;
+        match waited {
+            Ok(Ok(progress)) => Ok(Some(progress.clone())),
             Ok(Err(_)) => Ok(None),
-            Err(_) => self.timed_out(),
+            Err(_) => Err(TimeOver),
         }
     }
 
-    fn outcome(&mut self, progress: &Progress) -> Option<WaitOutcome> {
-        if progress.is_of_another(self.latch) {
-            return None;
-        }
-        if progress.live > self.before {
-            self.latch = self.latch.or(progress.latch);
-        }
-        match progress.ended {
-            Some((poll, Ended::Outcome(outcome))) if poll > self.before => Some(outcome),
-            _ => None,
-        }
+    /// Returns the last known progress.
+    fn progress(&self) -> S::Progress {
+        self.progress.borrow().clone()
     }
 
-    fn timed_out(&mut self) -> Result<Option<WaitOutcome>> {
-        // Cloned, so that it is not locked while the waiters are locked.
-        let progress = self.progress.borrow().clone();
-        let outcome = self.outcome(&progress);
-        if progress.ended.is_some() || progress.is_of_another(self.latch) {
-            return Ok(outcome);
-        }
-        match (progress.failed, progress.left) {
-            (Some(why), _) => Err(Error::new(
-                ClientErrorKind::DeadlineExceeded,
-                format!("timed out, and the latch could not be read: {why}"),
-            )
-            .with_retryable(true)),
-            (None, Some(_)) if self.shared.is_fresh(&self.cells) => Ok(Some(WaitOutcome::TimedOut)),
-            // However short the wait, it includes one read.
-            (None, _) => Ok(None),
-        }
+    /// Returns whether the last poll of its name is recent.
+    fn is_fresh(&self) -> bool {
+        let waiting = self.shared.waiting();
+        let notified = waiting.names.get(&self.key).and_then(|awaited| awaited.notified);
+        notified.is_some_and(|notified| notified.elapsed() < FRESH)
     }
 }
 
-impl<S: Source> Drop for LatchWaiter<S> {
+/// The time of a waiter is over.
+pub(super) struct TimeOver;
+
+impl<S: Source> Drop for Waiter<S> {
     fn drop(&mut self) {
-        self.shared.leave(&self.cells, &self.progress);
-    }
-}
-
-impl<S> Shared<S> {
-    fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.leave(&self.key, &self.progress);
     }
 }
 
 impl<S: Source> Shared<S> {
-    fn join(self: &Arc<Self>, cells: &Cells, latch: Option<u64>) -> LatchWaiter<S> {
+    fn waiting(&self) -> MutexGuard<'_, Waiters<S::Progress>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(self: &Arc<Self>, key: &Key<S>) -> Waiter<S> {
         let mut waiting = self.waiting();
         let awaited = waiting
-            .latches
-            .entry(Arc::new(cells.clone()))
+            .names
+            .entry(Arc::new(key.clone()))
             .or_insert_with(|| Awaited {
                 progress: watch::Sender::default(),
                 waiters: 0,
+                pace: Pace::default(),
                 pending: None,
                 notified: None,
             });
         awaited.waiters += 1;
+        awaited.pace.join();
         let progress = awaited.progress.subscribe();
         let before = waiting.polls;
-        let waiter = LatchWaiter {
+        let waiter = Waiter {
             shared: Arc::clone(self),
-            cells: cells.clone(),
-            latch,
+            key: key.clone(),
             progress,
             before,
         };
@@ -316,38 +263,33 @@ impl<S: Source> Shared<S> {
         }
     }
 
-    fn leave(&self, cells: &Cells, progress: &watch::Receiver<Progress>) {
+    fn leave(&self, key: &Key<S>, progress: &watch::Receiver<S::Progress>) {
         let mut waiting = self.waiting();
-        if let Some(awaited) = waiting.latches.get_mut(cells)
+        if let Some(awaited) = waiting.names.get_mut(key)
             && progress.same_channel(&awaited.progress.subscribe())
         {
             awaited.waiters -= 1;
             if awaited.waiters == 0 {
-                waiting.latches.remove(cells);
+                waiting.names.remove(key);
             }
         }
-        if waiting.latches.is_empty()
+        if waiting.names.is_empty()
             && let Some(PollTask { task: Some(task), .. }) = waiting.task.take()
         {
             task.abort();
         }
     }
 
-    /// Returns whether the last poll of a latch is recent.
-    fn is_fresh(&self, cells: &Cells) -> bool {
+    /// Returns when the next name that no poll in flight includes is due.
+    fn next_due(&self) -> Option<Instant> {
         let waiting = self.waiting();
-        let notified = waiting.latches.get(cells).and_then(|awaited| awaited.notified);
-        notified.is_some_and(|notified| notified.elapsed() < FRESH)
+        let idle = waiting.names.values().filter(|awaited| awaited.pending.is_none());
+        idle.map(|awaited| awaited.pace.due()).min()
     }
 
-    fn is_any_due(&self) -> bool {
-        let waiting = self.waiting();
-        waiting.latches.values().any(|awaited| awaited.pending.is_none())
-    }
-
-    /// Begins a poll of all latches that no poll in flight includes, for the task of this number.
-    /// Returns `None` if another task has replaced it.
-    fn begin_poll(&self, task: u64) -> Option<PollBatch> {
+    /// Begins a poll of the names that are due, or almost, and that no poll in flight includes, for the
+    /// task of this number. Returns `None` if another task has replaced it.
+    fn begin_poll(&self, task: u64) -> Option<PollBatch<Key<S>>> {
         let mut waiting = self.waiting();
         waiting
             .task
@@ -359,91 +301,63 @@ impl<S: Source> Shared<S> {
             since: Instant::now(),
         };
         let due = waiting
-            .latches
+            .names
             .iter_mut()
-            .filter(|(_, awaited)| awaited.pending.is_none());
-        let cells = due.map(|(cells, awaited)| {
+            .filter(|(_, awaited)| awaited.pending.is_none() && awaited.pace.is_due(pending.since));
+        let names = due.map(|(key, awaited)| {
             awaited.pending = Some(pending);
-            let is_new = awaited.progress.borrow().left.is_none();
+            awaited.pace.begin();
+            let is_new = awaited.progress.borrow().left().is_none();
             let extent = if is_new { Extent::All } else { Extent::Counts };
-            (Arc::clone(cells), extent)
+            (Arc::clone(key), extent)
         });
         Some(PollBatch {
             number: pending.poll,
-            cells: cells.collect(),
+            names: names.collect(),
         })
     }
 
-    /// Notifies the waiters of a latch of its state. Returns whether that was new.
-    fn notify(&self, poll: u64, cells: &Cells, seen: &Result<LatchObservation>) -> bool {
-        self.note(poll, cells, |progress| progress.see(poll, cells, seen))
+    /// Notifies the waiters of a name of what a poll has read. Returns whether it must be read once more,
+    /// all of it.
+    fn notify(&self, poll: u64, key: &Key<S>, extent: Extent, seen: Result<Seen<S>>) -> bool {
+        self.note(poll, key, |progress| progress.see(poll, key, extent, seen))
     }
 
-    /// Notifies the waiters of a latch that a poll could not read it.
-    fn notify_failure(&self, poll: u64, cells: &Cells, error: &Error, why: &Arc<str>) {
-        self.note(poll, cells, |progress| {
-            progress.failed = Some(Arc::clone(why));
-            progress.ended = (!error.is_retryable()).then_some((poll, Ended::Failed));
-            progress.ended.is_some()
-        });
+    /// Notifies the waiters of a name that a poll could not read it.
+    fn notify_failure(&self, poll: u64, key: &Key<S>, error: &Error, why: &Arc<str>) {
+        self.note(poll, key, |progress| Some(progress.fail(poll, error, why)));
     }
 
-    fn note(&self, poll: u64, cells: &Cells, see: impl FnOnce(&mut Progress) -> bool) -> bool {
+    fn note(&self, poll: u64, key: &Key<S>, see: impl FnOnce(&mut S::Progress) -> Option<bool>) -> bool {
         let mut waiting = self.waiting();
-        let Some(awaited) = waiting.latches.get_mut(cells) else {
+        let Some(awaited) = waiting.names.get_mut(key) else {
             return false;
         };
         // Otherwise these are newer waiters, which a later poll includes.
-        let Some(pending) = awaited.pending.take_if(|pending| pending.poll == poll) else {
+        let Some(pending) = awaited.pending.filter(|pending| pending.poll == poll) else {
             return false;
         };
+        let mut news = None;
+        awaited.progress.send_if_modified(|progress| {
+            news = see(progress);
+            news == Some(true)
+        });
+        if news.is_none() {
+            return true;
+        }
+        awaited.pending = None;
         awaited.notified = Some(pending.since);
-        let changed = awaited.progress.send_if_modified(see);
-        if awaited.progress.borrow().ended.is_some() {
-            // A waiter that arrives from now on waits for another latch of this name.
-            waiting.latches.remove(cells);
+        let (left, has_ended) = {
+            let progress = awaited.progress.borrow();
+            (progress.left(), progress.has_ended())
+        };
+        awaited.pace.see(left);
+        if has_ended {
+            waiting.names.remove(key);
         }
-        changed
+        false
     }
 }
 
-impl Progress {
-    /// Records what a poll has read. Returns whether it is new.
-    fn see(&mut self, poll: u64, cells: &Cells, seen: &Result<LatchObservation>) -> bool {
-        self.failed = None;
-        let before = self.left;
-        let (mut found_by, mut ended) = (poll, Some(Ended::Failed));
-        if let Ok(observation) = seen
-            && let Ok(state) = observation.state_of(self.latch, cells.level)
-            && let Ok(left) = observation.left()
-        {
-            if observation
-                .latch()
-                .is_some_and(|latch| self.latch.is_some_and(|known| known != latch))
-            {
-                found_by = self.live;
-            }
-            ended = match state {
-                LatchState::Open => {
-                    self.left = Some(left);
-                    self.latch = self.latch.or_else(|| observation.latch());
-                    self.stamps = observation.stamps();
-                    self.live = poll;
-                    None
-                }
-                // Without a note, only the existence of the latch is known.
-                LatchState::Absent if cells.note.is_none() && before.is_some() => {
-                    Some(Ended::Outcome(WaitOutcome::Expired))
-                }
-                state => Option::from(state).map(Ended::Outcome),
-            };
-        }
-        self.ended = ended.map(|ended| (found_by, ended));
-        self.left != before || self.ended.is_some()
-    }
-
-    /// Returns whether a latch was seen live that is not the one of this number.
-    fn is_of_another(&self, latch: Option<u64>) -> bool {
-        latch.is_some() && (self.latch.is_some() || self.ended.is_some()) && self.latch != latch
-    }
-}
+#[cfg(test)]
+mod tests;
