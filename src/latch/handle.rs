@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::{
     layout::{Cells, MAX_LATCH_TTL, MIN_LATCH_TTL},
     location::LatchLocation,
-    manager::{self, Shared},
     observation::Participants,
     plan::LatchOperation,
+    shared::{self, Shared},
     state::{LatchCount, LatchInfo, LatchState},
     table::LatchTableOptions,
     watch::WaitOutcome,
@@ -251,7 +251,7 @@ impl Latch {
 
     /// Waits for the turn among the tasks of this process.
     async fn turn(&self, deadline: Instant) -> Result<KeyedGuard<'_, Bytes>> {
-        let turn = manager::turn(&self.shared.turns, &self.location.cells.row, deadline).await;
+        let turn = shared::turn(&self.shared.turns, &self.location.cells.row, deadline).await;
         turn.map_err(|error| self.in_context(error))
     }
 

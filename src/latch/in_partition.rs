@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use hbase_client::{BytesBinary, IntoBytes};
 
-use super::{handle::Latch, layout::Cells, manager::Shared, table::Families};
+use super::{handle::Latch, layout::Cells, shared::Shared, table::Families};
 use crate::{error::Result, txn::PartitionedTable};
 
 /// The first byte of a latch's name among the reserved rows of a partition.

@@ -60,11 +60,12 @@
 // | `name` | `LatchName`: client, id, and the row derived from them |
 // | `table` | `LatchTableOptions`: tables for latches |
 // | `manager` | `LatchManager`: the latches of one client in one table |
+// | `shared` | what they share within a process: turns and watches |
 // | `handle` | `Latch`: the operations on one latch |
 // | `in_partition` | `PartitionLatches`: latches in the partition of the data |
 // | `in_transaction` | a count-down as part of a transaction |
 // | `barrier` | `Barrier`: parties that wait for each other in generations |
-// | `watch` | waiting for latches |
+// | `watch` | waiting for latches and barriers: one task polls for all waiters |
 // | `optimistic` | the loop of all changes: read, plan, write if the row is unchanged, judge, pause |
 // | `change` | changes of a latch |
 // | `plan` | what to write, given what was read. No I/O |
@@ -97,6 +98,7 @@ mod observation;
 mod optimistic;
 mod pending;
 mod plan;
+mod shared;
 mod state;
 mod table;
 mod watch;
@@ -107,12 +109,12 @@ pub(crate) use {
     handle::{LastChanged, check_life, whole},
     intent::{Intent, begun, check_leftover, intend, intend_to_delete},
     layout::Cells,
-    manager::turn,
     name::check_farm,
     note::NewChange,
     observation::{LatchObservation, Participants},
     optimistic::{Change, Planned, Verdict, apply},
     plan::{LatchOperation, encode, gone},
+    shared::turn,
     watch::{Extent, LatchProgress, LatchSource, PollResult, Source, Watch},
 };
 

@@ -7,10 +7,10 @@ use super::{Barrier, location::BarrierLocation, observation::BarrierObservation,
 use crate::{
     error::{Error, ErrorKind, Result},
     latch::{
-        manager,
         note::NewChange,
         observation::ObservedCell,
         optimistic::{Change, Planned, Verdict, apply},
+        shared::turn,
     },
 };
 
@@ -113,7 +113,7 @@ impl Barrier {
         let table = &self.location.table;
         let deadline = table.deadline();
         let changed = async {
-            let _turn = manager::turn(&self.shared.turns, &self.location.row, deadline).await?;
+            let _turn = turn(&self.shared.turns, &self.location.row, deadline).await?;
             let mut change = BarrierChange {
                 location: &self.location,
                 planned,

@@ -20,12 +20,9 @@ mod change;
 mod location;
 mod observation;
 mod plan;
-mod watch;
+pub(super) mod watch;
 
-pub(super) use self::{
-    observation::{BarrierObservation, scan},
-    watch::BarrierTable,
-};
+pub(super) use self::observation::{BarrierObservation, scan};
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -43,7 +40,7 @@ use self::{
 };
 use super::{
     layout::{MAX_LATCH_TTL, MIN_LATCH_TTL, STATE},
-    manager::Shared,
+    shared::Shared,
     watch::PAUSE,
 };
 use crate::{
