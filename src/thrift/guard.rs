@@ -12,7 +12,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     lock::{
-        Clock, HeldLocation, Hold, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Term, TrackedTask,
+        Clock, Company, HeldLocation, Hold, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Term,
+        TrackedTask,
     },
 };
 
@@ -154,6 +155,7 @@ impl HeldLocation for ThriftLockLocation {
         claim: &mut ThriftClaim,
         lease: Duration,
         deadline: Instant,
+        _: Company,
     ) -> Result<Result<Moment, LockLoss>> {
         let location = self.in_lane(Lane::Renewals);
         location.renew(claim, lease, deadline).await

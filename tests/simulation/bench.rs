@@ -77,6 +77,14 @@ pub(crate) fn java_row(key: &str) -> Vec<u8> {
     [&hash.wrapping_abs().to_be_bytes()[3..], key.as_bytes()].concat()
 }
 
+/// Returns a lease, some of them so long that they are renewed in company.
+pub(crate) fn lease(rng: &mut Rng) -> Duration {
+    Duration::from_millis(match rng.u8(..3) {
+        0 => rng.u64(7_000..15_000),
+        _ => rng.u64(600..3_000),
+    })
+}
+
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
 /// have little time and small answers.
 pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{connect, lock_options},
+    bench::{connect, lease, lock_options},
     holds::assert_no_revocation,
     holds_checker::capacity::{History, Hold},
 };
@@ -70,7 +70,7 @@ pub(crate) async fn scenario(world: World) {
     Semaphore::create(&defined, LEVEL, "permits", PERMITS)
         .await
         .unwrap();
-    let lease = Duration::from_millis(rng.u64(600..3_000));
+    let lease = lease(&mut rng);
     let history = History::default();
     let permits = Rc::new(Permits::default());
     let tasks = LocalSet::new();

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{connect, connect_with, lock_options},
+    bench::{connect, connect_with, lease, lock_options},
     holds_checker::capacity::{History, Hold},
 };
 
@@ -98,7 +98,7 @@ pub(crate) async fn scenario(world: World) {
         .duration_since(UNIX_EPOCH)
         .unwrap();
     let clock = (Instant::now(), wall);
-    let lease = Duration::from_millis(rng.u64(600..3_000));
+    let lease = lease(&mut rng);
     let records = Rc::new(Records::default());
     let (candidates, observers) = (LocalSet::new(), LocalSet::new());
     for number in 0..CANDIDATES {

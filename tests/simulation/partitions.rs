@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{FAMILY, HOLDER, connect, create_table},
+    bench::{FAMILY, HOLDER, connect, create_table, lease},
     holds::assert_no_revocation,
     holds_checker::History,
 };
@@ -56,7 +56,7 @@ pub(crate) async fn scenario(world: World) {
         latch.init(COUNT, LIFE).await.unwrap();
     }
     let (known, history) = (Rc::default(), History::new());
-    let lease = Duration::from_millis(rng.u64(600..3_000));
+    let lease = lease(&mut rng);
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;

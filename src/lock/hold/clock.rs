@@ -34,6 +34,13 @@ impl Moment {
         }
     }
 
+    /// Returns the last whole second up to this moment.
+    pub(super) fn whole_second(self) -> Self {
+        Self {
+            nanoseconds: self.nanoseconds - self.nanoseconds.rem_euclid(1_000_000_000),
+        }
+    }
+
     /// Returns how long this is after `earlier`; zero if it is not.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds.saturating_sub(earlier.nanoseconds);

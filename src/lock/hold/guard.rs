@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hbase_client::{Environment, low_level::TableCalls};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{HeldLocation, Hold, background::TrackedTask, clock::Moment, term::Term};
+use super::{Company, HeldLocation, Hold, background::TrackedTask, clock::Moment, term::Term};
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     lock::{
@@ -90,7 +90,10 @@ impl LockGuard {
         if held.term.loss().is_some() {
             return Ok(None);
         }
-        let renewed = held.location.renew(&mut claim, request.lease, deadline).await?;
+        let renewed = held
+            .location
+            .renew(&mut claim, request.lease, deadline, Company::Alone)
+            .await?;
         let Ok(until) = renewed else {
             return Ok(None);
         };
@@ -266,8 +269,9 @@ impl HeldLocation for LockLocation {
         claim: &mut LockClaim,
         lease: Duration,
         deadline: Instant,
+        company: Company,
     ) -> Result<Result<Moment, LockLoss>> {
-        self.renew(claim, lease, deadline).await
+        self.renew(claim, lease, deadline, company).await
     }
 
     async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<ReleaseOutcome> {

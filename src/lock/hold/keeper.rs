@@ -1,14 +1,19 @@
 //! The task that renews one lock if requested, and ends it when its lease expires.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::{sleep_until, timeout_at};
 
-use super::{Held, HeldLocation, clock::Moment};
+use super::{
+    Company, Held, HeldLocation,
+    clock::{Clock, Moment},
+};
 use crate::error::{ErrorKind, Result};
 
 /// A renewal is due after this fraction of the lease that was left after the last one.
 const RENEW_AFTER: u32 = 3;
+/// A renewal that is due later than this is due on a whole second, so that others are due then too.
+const IN_COMPANY: Duration = Duration::from_secs(2);
 /// A failed renewal is tried again after about this fraction of it.
 const RETRY_AFTER: u32 = 10;
 
@@ -16,7 +21,7 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
     let (clock, term) = (held.term.clock(), &held.term);
     // By this process's count, which is shorter than the lease by the margin.
     let mut span = term.left();
-    let mut due = clock.now().after(span / RENEW_AFTER);
+    let mut due = renewal_after(clock, span);
     while let Some(until) = term.until() {
         if clock.has_reached(until) {
             term.expire();
@@ -31,7 +36,7 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
         due = match renewal(&held, until).await {
             Some(Ok(())) => {
                 span = term.left();
-                clock.now().after(span / RENEW_AFTER)
+                renewal_after(clock, span)
             }
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
@@ -46,11 +51,22 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
     held.release_renewed().await;
 }
 
+/// Returns when the renewal of a lease with so much left is due.
+fn renewal_after(clock: &Clock, span: Duration) -> Moment {
+    let pause = span / RENEW_AFTER;
+    let due = clock.now().after(pause);
+    if pause < IN_COMPANY {
+        due
+    } else {
+        due.whole_second()
+    }
+}
+
 /// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
 /// but a delay of the call must not delay the end of the lease.
 async fn renewal<L: HeldLocation>(held: &Held<L>, until: Moment) -> Option<Result<()>> {
     let clock = held.term.clock();
-    let mut renewal = pin!(held.renew(clock.timer(until)));
+    let mut renewal = pin!(held.renew(clock.timer(until), Company::Others));
     while !clock.has_reached(until) {
         if let Ok(ended) = timeout_at(clock.slice(until), &mut renewal).await {
             return Some(ended);
@@ -115,6 +131,7 @@ mod tests {
             (): &mut (),
             lease: Duration,
             deadline: Instant,
+            _: Company,
         ) -> Result<Result<Moment, LockLoss>> {
             let sent = self.clock.now();
             if sent.since(self.start) > HELD_FOR {

@@ -49,8 +49,17 @@ use crate::{
 const PART_OF_A_TRY: u32 = 3;
 /// A try that would have less time than this gets the whole remaining lease.
 const MIN_TRY: Duration = Duration::from_millis(50);
+/// A try that has less time than this waits for no company.
+const IN_COMPANY: Duration = Duration::from_secs(1);
 /// The longest pause between two tries of a renewal.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Whether a renewal may wait a moment for those of other locks, and share their calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    Alone,
+    Others,
+}
 
 /// The location of a held lock.
 pub(crate) trait HeldLocation: Send + Sync + 'static {
@@ -72,6 +81,7 @@ pub(crate) trait HeldLocation: Send + Sync + 'static {
         claim: &mut Self::Claim,
         lease: Duration,
         deadline: Instant,
+        company: Company,
     ) -> impl Future<Output = Result<Result<Moment, LockLoss>>> + Send;
 
     /// Releases the lock.
@@ -138,7 +148,9 @@ impl<R: HeldLocation> Hold<R> {
 
     /// Renews the lease for its whole length from now on.
     pub(crate) async fn renew(&self) -> Result<()> {
-        self.held.renew(self.held.location.deadline()).await
+        self.held
+            .renew(self.held.location.deadline(), Company::Alone)
+            .await
     }
 
     /// Stops the keeper.
@@ -206,22 +218,28 @@ impl<R: HeldLocation> Held<R> {
     }
 
     /// Renews the lease. The call ends by the deadline.
-    pub(super) async fn renew(&self, deadline: Instant) -> Result<()> {
-        let renewed = self.renew_until(deadline).await;
+    pub(super) async fn renew(&self, deadline: Instant, company: Company) -> Result<()> {
+        let renewed = self.renew_until(deadline, company).await;
         observe::renewal(&renewed);
         renewed
     }
 
-    async fn renew_until(&self, deadline: Instant) -> Result<()> {
+    async fn renew_until(&self, deadline: Instant, company: Company) -> Result<()> {
         loop {
             let mut claim = self.lock_claim(deadline).await?;
             if let Some(loss) = self.term.loss() {
                 return Err(self.lost_error(&loss));
             }
-            let try_until = deadline.min(Instant::now() + time_of_a_try(self.term.left()));
+            let time = time_of_a_try(self.term.left());
+            let try_until = deadline.min(Instant::now() + time);
+            let company = if time < IN_COMPANY {
+                Company::Alone
+            } else {
+                company
+            };
             let renewed = self
                 .location
-                .renew(&mut claim, self.term.lease(), try_until)
+                .renew(&mut claim, self.term.lease(), try_until, company)
                 .await;
             drop(claim);
             match renewed {

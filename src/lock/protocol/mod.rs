@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `acquire` `renew` `release` | the changes |
+//! | `joint` | renewals of many locks in company |
 //! | `claim` | the hold of one token on a lock |
 //! | `location` | the rows of one lock, and the calls that read and change them |
 //! | `row_state` `owner` `layout` | the cells of a row |
@@ -10,6 +11,7 @@
 
 pub(super) mod acquire;
 pub(super) mod claim;
+pub(super) mod joint;
 pub(super) mod layout;
 pub(super) mod location;
 pub(super) mod owner;

@@ -15,14 +15,14 @@ use super::{
 use crate::{
     error::{ClientErrorKind, Error, Result},
     lock::{
-        hold::{clock::Moment, lease::margin},
+        hold::{Company, clock::Moment, lease::margin},
         state::LockLoss,
     },
 };
 
 impl LockLocation {
-    /// Renews the lease for `lease` from now on. A longer lease is not shortened. Returns until when it
-    /// lasts, by this machine's clock, or why the lock is lost.
+    /// Renews the lease for `lease` from now on, perhaps in company. A longer lease is not shortened.
+    /// Returns until when it lasts, by this machine's clock, or why the lock is lost.
     ///
     /// # Errors
     ///
@@ -34,6 +34,7 @@ impl LockLocation {
         claim: &mut LockClaim,
         lease: Duration,
         deadline: Instant,
+        company: Company,
     ) -> Result<Result<Moment, LockLoss>> {
         for _ in 0..TRIES {
             let sent = self.now();
@@ -65,7 +66,10 @@ impl LockLocation {
                     self.if_held(index, row_lease, mutations)
                 })
                 .collect();
-            let after = self.change("renewing the lock", actions, deadline).await?;
+            let after = match company {
+                Company::Alone => self.change("renewing the lock", actions, deadline).await?,
+                Company::Others => self.joint.change(self, actions, deadline).await?,
+            };
             let last_fencing = claim.last_fencing;
             if !claim.refresh(&after) {
                 let is_over = self.now().since(claim.since) >= longest_before.into();
@@ -97,7 +101,7 @@ impl LockLocation {
         };
         let lease = lease.unwrap_or_else(|| claim.own_lease());
         for _ in 0..TRIES {
-            let renewed = self.renew(&mut claim, lease, deadline).await;
+            let renewed = self.renew(&mut claim, lease, deadline, Company::Alone).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
                 Ok(until) if until.before(margin(lease, None)) > self.now() => {
                     return Ok(Ok(()));

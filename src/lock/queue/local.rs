@@ -21,7 +21,10 @@ use crate::{
             lease::{MAX_LEASE, MIN_LEASE},
             term::Term,
         },
-        protocol::{acquire::LockAttempt, layout::LockRows, location::LockLocation, owner::MAX_HOLDER},
+        protocol::{
+            acquire::LockAttempt, joint::JointChanges, layout::LockRows, location::LockLocation,
+            owner::MAX_HOLDER,
+        },
     },
 };
 
@@ -56,6 +59,8 @@ pub(crate) struct LocalLocks<A = LockAttempt> {
     refusals: Mutex<HashMap<Bytes, String>>,
     /// The locks that were released while other processes waited for them.
     releases: RecentReleases,
+    /// The renewals that wait for company.
+    joint: JointChanges,
     /// The tasks that continue after requests and guards were dropped.
     pub(crate) tasks: BackgroundTasks,
     /// Releases the locks of attempts whose answer was lost.
@@ -97,6 +102,7 @@ impl<A> LocalLocks<A> {
             holders: Arc::default(),
             refusals: Mutex::default(),
             releases: RecentReleases::default(),
+            joint: JointChanges::default(),
             tasks: BackgroundTasks::default(),
             watchers: Watchers::default(),
         })
@@ -109,6 +115,7 @@ impl<A> LocalLocks<A> {
             rows,
             cells_live: self.cells_live,
             releases: self.releases.clone(),
+            joint: self.joint.clone(),
             tasks: self.tasks.clone(),
         }
     }

@@ -11,6 +11,7 @@
 //! | `fencing` | fencing numbers, regardless of events |
 //! | `simulated::in_partitions` | locks in the partition of the data |
 //! | `java` | an owner with the protocol of the Java library |
+//! | `many` | hundreds of leases of one process, and a killed server |
 //! | `simulated::muted` | connections that become silent while HBase is healthy |
 //! | `skewed_server` | a region server whose clock is ahead of the others' |
 //! | `wall_clock` | a process whose wall clock is a minute off |
@@ -22,6 +23,7 @@ mod contest;
 pub(crate) mod faults;
 mod fencing;
 mod java;
+mod many;
 mod skewed_server;
 mod wall_clock;
 

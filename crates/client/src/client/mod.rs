@@ -47,7 +47,7 @@ pub use change_log::{AdminChange, ChangeLog};
 pub use connection::{Connection, ConnectionBuilder};
 pub use dispatch::bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use dispatch::calls_in_flight::{CallInFlight, CallsInFlight, Pace};
-pub use dispatch::get_many::GetAnswer;
+pub use dispatch::{check_many::CheckAnswer, get_many::GetAnswer};
 pub use endpoint::EndpointCall;
 pub use endpoint_range::RegionAnswer;
 pub use pauses::Pauses;

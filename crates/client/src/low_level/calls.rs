@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{GetAnswer, RowCheck};
+use super::{CheckAnswer, GetAnswer, MultiCall, RowCheck};
 use crate::{Connection, Durability, Get, RegionInfo, Result, Table, TableDescriptor, TableName};
 
 /// Settings of a table, and calls with a deadline of the caller.
@@ -34,6 +34,15 @@ pub trait TableCalls {
     /// Reads rows with one call for each server, and yields the answers as they come.
     fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_;
 
+    /// Makes conditional changes with few calls to each server, and yields the answers as they come. Each
+    /// has one action, [`Conditional`](super::RegionAction::Conditional). The operation names them in errors.
+    fn check_each(
+        &self,
+        operation: &'static str,
+        changes: Vec<MultiCall>,
+        deadline: Instant,
+    ) -> impl Stream<Item = CheckAnswer> + Send + '_;
+
     /// Returns the name of the region that has a row, if its location is cached.
     fn known_region(&self, row: &[u8]) -> Option<Bytes>;
 }
@@ -61,6 +70,15 @@ impl TableCalls for Table {
 
     fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_ {
         Self::get_each(self, "get_many", gets, deadline)
+    }
+
+    fn check_each(
+        &self,
+        operation: &'static str,
+        changes: Vec<MultiCall>,
+        deadline: Instant,
+    ) -> impl Stream<Item = CheckAnswer> + Send + '_ {
+        Self::check_each(self, operation, changes, deadline)
     }
 
     fn known_region(&self, row: &[u8]) -> Option<Bytes> {

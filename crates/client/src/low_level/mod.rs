@@ -34,8 +34,8 @@ pub use self::{
 };
 pub use crate::{
     client::{
-        ActionAnswer, CallInFlight, CallKind, CallsInFlight, FailedAttempt, GetAnswer, MultiCall, Pace,
-        Pauses, RegionAction, RegionAttempt, RegionCall, RowCheck, ServerTarget,
+        ActionAnswer, CallInFlight, CallKind, CallsInFlight, CheckAnswer, FailedAttempt, GetAnswer,
+        MultiCall, Pace, Pauses, RegionAction, RegionAttempt, RegionCall, RowCheck, ServerTarget,
     },
     cluster::{ProofTurn, Proofs, RegionLocation},
     config::{bounded, login_name, site_properties},

@@ -1,6 +1,8 @@
 //! Many conditional changes at once, with few calls to each server.
 
 use bytes::Bytes;
+use futures::{Stream, stream};
+use tokio::time::Instant;
 
 use super::{
     ActionResult, Dispatch, Ended, Item, Kind,
@@ -12,13 +14,23 @@ use crate::{
         CallKind, CheckAndMutateResult, FailedAttempt, MultiCall, RegionAttempt, Table,
         region_call::multi::{self, ActionAnswer, RegionAction},
     },
-    error::Result,
+    error::{Error, Result},
     model::{BytesBinary, Condition, Mutation, RegionInfo},
     rpc::CallError,
     wire::{cell_block::CellBlockDecoder, pb},
 };
 
 const NAME: &str = "check and mutate many";
+
+/// The answer to some of the conditional changes of one call. Each is identified by its index in the
+/// list that was passed.
+#[derive(Debug)]
+pub enum CheckAnswer {
+    /// Changes that were made, or refused by their conditions.
+    Done(Vec<usize>),
+    /// Changes that failed for good or did not complete before the deadline.
+    Failed(Vec<usize>, Error),
+}
 
 impl Table {
     /// Makes many conditional changes, each as [`check_and_mutate`](Self::check_and_mutate) does, in
@@ -84,6 +96,30 @@ impl Table {
         }
         answers.sort_unstable_by_key(|(place, _)| *place);
         answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Makes conditional changes, one action each, with few calls to each server, and returns each answer as
+    /// soon as it is known. Every change is answered once, by the deadline.
+    pub(crate) fn check_each(
+        &self,
+        name: &'static str,
+        changes: Vec<MultiCall>,
+        deadline: Instant,
+    ) -> impl Stream<Item = CheckAnswer> + Send + '_ {
+        let items = changes.into_iter().enumerate();
+        let items = items.map(|(place, call)| item(place, call));
+        let changing = Dispatch::new(self, Checks, name, deadline, items.collect());
+        stream::unfold(changing, async |mut changing| {
+            let answer = match changing.next().await? {
+                Ended::Done(done) => {
+                    CheckAnswer::Done(done.into_iter().map(|(change, _)| change.place).collect())
+                }
+                Ended::Failed(failed, error) => {
+                    CheckAnswer::Failed(failed.into_iter().map(|change| change.place).collect(), error)
+                }
+            };
+            Some((answer, changing))
+        })
     }
 }
 
