@@ -9,7 +9,7 @@ use super::{
     manager::LockManager,
     name::LockName,
     protocol::{
-        layout::{ALONE, COMPANION, FAMILY, MARKER, OWNER},
+        layout::{ALONE, COMPANION, FAMILY, FENCING},
         row_state::RowState,
     },
     state::LockInfo,
@@ -41,10 +41,11 @@ impl LockManager {
     /// more than a million locks are held.
     pub async fn list(&self) -> Result<Vec<LockInfo>> {
         // Without the fencing cells: every lock of the last seven days has one.
-        let scan = Scan::new()
-            .column(FAMILY, MARKER)
-            .column(FAMILY, OWNER)
-            .filter(Filter::value(Comparison::NotEqual, Comparator::binary("")));
+        let is_needed = [
+            Filter::qualifier(Comparison::NotEqual, Comparator::binary(FENCING)),
+            Filter::value(Comparison::NotEqual, Comparator::binary("")),
+        ];
+        let scan = Scan::new().family(FAMILY).filter(Filter::all(is_needed));
         let mut rows: BTreeMap<Bytes, Vec<RowState>> = BTreeMap::new();
         let mut scanner = self.scan(scan)?;
         let own_rows = if self.has_companions() { 2 } else { 1 };

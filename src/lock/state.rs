@@ -45,6 +45,9 @@ pub struct LockInfo {
     pub key: String,
     /// Its holder; `None` if it is free.
     pub holder: Option<LockHolder>,
+    /// The number of processes that wait for it, up to 64. Java clients and locks in partitions do not
+    /// say that they wait.
+    pub waiting: usize,
     /// The last fencing number, while it is kept; renewals raise it too. `None` in a list.
     pub fencing: Option<i64>,
     /// Whether the rows of the lock disagree: a client that writes no owner deleted or took the
@@ -174,6 +177,7 @@ impl LockInfo {
             name,
             key,
             holder: occupants.into_iter().flatten().next().map(LockHolder::of),
+            waiting: states.first().map_or(0, |state| state.tickets.len()),
             fencing: states.first().and_then(|state| state.number),
             rows_disagree,
         }

@@ -287,7 +287,7 @@ async fn increments_of_batches_count_once_where_answers_are_lost() {
         assert!(table.mutate_many(others).await.iter().all(Result::is_ok));
         let mut calls = 0;
         let has_copy = Arc::new(AtomicBool::new(false));
-        let copied = has_copy.clone();
+        let copied = Arc::clone(&has_copy);
         proxy.rule(move |request| {
             if request.method != "Multi" {
                 return Action::Pass;

@@ -55,7 +55,7 @@ pub(crate) fn show(table: &TestTable, id: &str) -> Value {
 
 /// Acquires a lock, and returns the token.
 #[track_caller]
-fn acquire(table: &TestTable, id: &str, options: &[&str]) -> String {
+pub(crate) fn acquire(table: &TestTable, id: &str, options: &[&str]) -> String {
     let acquired = told(&lock(table, "acquire", id, options), 0);
     acquired["token"].as_str().unwrap().to_owned()
 }

@@ -14,6 +14,7 @@ pub(crate) mod profiles;
 pub(crate) mod rejects;
 pub(crate) mod rows;
 pub(crate) mod status;
+mod top;
 pub(crate) mod values;
 pub(crate) mod waiting;
 pub(crate) mod watching;

@@ -22,9 +22,9 @@ pub(crate) struct Show {
 
 const SHOW: &str = r#"Example: hbase-txn lock show locks nightly --farm fra --client billing --output json answers
 
-{"lock":"DC#fra#billing#nightly","level":"dc","farm":"fra","client":"billing","id":"nightly","state":"held","holder":"ci@build-7:4711","age_ms":1500,"remaining_ms":298500,"fencing":1767225600123,"rows_disagree":false}
+{"lock":"DC#fra#billing#nightly","level":"dc","farm":"fra","client":"billing","id":"nightly","state":"held","holder":"ci@build-7:4711","age_ms":1500,"remaining_ms":298500,"waiting":0,"fencing":1767225600123,"rows_disagree":false}
 
-`state` is held or free. `holder` and `remaining_ms` are also null if a Java client holds it, which writes neither. Age and remaining time are by this machine's clock. `fencing` is the last number, which renewals raise too: a holder's own is this or a lower one. It is null when none is known. With `rows_disagree` the two rows of the lock disagree: a Java client removed or overwrote the lock row of a holder.
+`state` is held or free. `holder` and `remaining_ms` are also null if a Java client holds it, which writes neither. Age and remaining time are by this machine's clock. `waiting` counts the processes that wait, up to 64. `fencing` is the last number, which renewals raise too: a holder's own is this or a lower one. It is null when none is known. With `rows_disagree` the two rows of the lock disagree: a Java client removed or overwrote the lock row of a holder.
 
 Exit status: 0, held or free; 1 refused or failed."#;
 
@@ -36,6 +36,7 @@ pub(in crate::cmd) struct LockObject<'a> {
     holder: Option<&'a str>,
     age_ms: Option<u64>,
     remaining_ms: Option<u64>,
+    waiting: usize,
     fencing: Option<i64>,
     rows_disagree: bool,
 }
@@ -55,6 +56,7 @@ impl<'a> From<&'a LockInfo> for LockObject<'a> {
             remaining_ms: holder
                 .and_then(|holder| holder.remaining())
                 .map(durations::milliseconds),
+            waiting: lock.waiting,
             fencing: lock.fencing,
             rows_disagree: lock.rows_disagree,
         }
@@ -88,7 +90,11 @@ fn sentence(lock: &LockInfo) -> String {
             } else {
                 String::new()
             };
-            format!("{}: held by {holder}{fencing}{odds}", lock.key)
+            let waiting = match lock.waiting {
+                0 => String::new(),
+                number => format!("; {number} waiting"),
+            };
+            format!("{}: held by {holder}{waiting}{fencing}{odds}", lock.key)
         }
     }
 }

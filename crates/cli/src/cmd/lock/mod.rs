@@ -10,6 +10,7 @@
 //! | `signals` | signals that are forwarded to it |
 //! | `release` | releases and renews by token, and revokes |
 //! | `look` | shows one lock |
+//! | `top` | shows the locks that most processes wait for, and that are held longest |
 //! | `watch` | prints the changes of locks or elections |
 
 pub(super) mod acquire;
@@ -19,6 +20,7 @@ pub(super) mod release;
 pub(super) mod request;
 pub(super) mod run;
 pub(super) mod signals;
+mod top;
 pub(super) mod watch;
 pub(super) mod which;
 
@@ -34,7 +36,7 @@ use self::{
 use super::coordination::list;
 use crate::{exit::Outcome, global::Global};
 
-/// Acquire, renew, release, show, list and watch locks, or run a command under one
+/// Acquire, renew, release, show, list, rank and watch locks, or run a command under one
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
     #[command(subcommand)]
@@ -60,6 +62,7 @@ enum Action {
     Renew(release::Renew),
     Show(look::Show),
     List(list::List),
+    Top(top::Top),
     Watch(watch::Watch),
 }
 
@@ -103,6 +106,7 @@ impl Lock {
             }
             Action::Show(show) => show.run(global).await,
             Action::List(list) => list.run(global).await,
+            Action::Top(top) => top.run(global).await,
             Action::Watch(watch) => watch.run(global).await,
         }
     }
