@@ -90,10 +90,10 @@ impl ThriftLatch {
     /// # Errors
     ///
     /// - [`LatchExists`](crate::ErrorKind::LatchExists) if the latch exists, open or reached;
-    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and for a
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and for a
     ///   time to live under [`MIN_LATCH_TTL`](crate::latch::MIN_LATCH_TTL), over [`MAX_LATCH_TTL`]
     ///   or over the TTL of one of the table's families;
-    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a table without the state family;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state family;
     /// - [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a negative count that may or may not
     ///   belong to a latch;
     /// - the errors of the calls. If an answer was lost and it is not possible any more to find out
@@ -110,8 +110,8 @@ impl ThriftLatch {
     ///
     /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) or
     ///   [`LatchExpired`](crate::ErrorKind::LatchExpired) if there is no live latch;
-    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if less is left;
-    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a table without the state family;
+    /// - [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) if less is left;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state family;
     /// - [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) if no note records the end of the latch,
     ///   because a Java client created it;
     /// - the errors of the calls. The [outcome is unknown](Error::is_outcome_unknown) if an answer
@@ -128,7 +128,7 @@ impl ThriftLatch {
     /// # Errors
     ///
     /// Returns the errors of [`count_down`](Self::count_down), and
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if the sum exceeds the maximum of a count.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the sum exceeds the maximum of a count.
     pub async fn count_up(&self, by: u64) -> Result<LatchCount> {
         let by = whole(by).map_err(|error| self.in_context(error))?;
         self.change(LatchOperation::CountUp(by)).await
@@ -163,7 +163,7 @@ impl ThriftLatch {
     /// # Errors
     ///
     /// - The errors of [`show`](Self::show), except those that a retry can resolve;
-    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) on timeout if the latch could not
+    /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) on timeout if the latch could not
     ///   be read.
     pub async fn wait(&self, timeout: Duration) -> Result<WaitOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
