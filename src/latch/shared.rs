@@ -52,6 +52,6 @@ pub(crate) async fn turn<'a>(
             "other tasks of this process kept changing it",
         )
         .with_retryable(true)
-        .with_hint("count by more at a time, from fewer tasks, or allow more time")
+        .with_hint("use fewer tasks, count by more at a time, or allow more time")
     })
 }

@@ -100,7 +100,7 @@ mod watch;
 #[cfg(feature = "thrift")]
 pub(crate) use {
     hold::{
-        Company, HeldLocation, Hold,
+        CallSharing, HeldLocation, Hold,
         abandoned::Abandoned,
         background::{BackgroundTask, TrackedTask},
         clock::{Clock, Moment},

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     lock::{
-        Clock, Company, HeldLocation, Hold, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Term,
-        TrackedTask,
+        CallSharing, Clock, HeldLocation, Hold, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome,
+        Term, TrackedTask,
     },
 };
 
@@ -155,7 +155,7 @@ impl HeldLocation for ThriftLockLocation {
         claim: &mut ThriftClaim,
         lease: Duration,
         deadline: Instant,
-        _: Company,
+        _: CallSharing,
     ) -> Result<Result<Moment, LockLoss>> {
         let location = self.in_lane(Lane::Renewals);
         location.renew(claim, lease, deadline).await

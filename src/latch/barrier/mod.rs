@@ -302,6 +302,7 @@ impl Barrier {
             if deleted.map_err(|error| self.in_context(error))? {
                 found = true;
             } else {
+                self.shared.barriers.poll_now(&self.location.row);
                 return Ok(found);
             }
         }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{StreamExt, future::join_all, stream::BoxStream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream, FuturesUnordered},
+};
 use hbase_client::{
-    Row, Table,
+    Table,
     low_level::{GetAnswer, TableCalls},
 };
 use tokio::{runtime::Handle, time::Instant};
@@ -100,24 +103,32 @@ impl Source for BarrierTable {
         barriers: &[(Arc<Bytes>, Extent)],
         deadline: Instant,
     ) -> BoxStream<'_, PollResult<BarrierObservation>> {
-        let locations: Arc<[_]> = barriers.iter().map(|(row, _)| self.location(row)).collect();
+        let locations: Vec<_> = barriers.iter().map(|(row, _)| self.location(row)).collect();
         let gets = barriers.iter().map(|(row, _)| observation::get(row)).collect();
-        let seen = move |answer| {
-            let locations = Arc::clone(&locations);
-            async move {
-                match answer {
-                    GetAnswer::Found(found) => {
-                        let found = found.into_iter().map(|(place, row)| {
-                            let location = &locations[place];
-                            async move { (place, observe(location, row, deadline).await) }
-                        });
-                        PollResult::Found(join_all(found).await)
+        // No barrier waits for the end of another one to be written.
+        let seen = move |answer| match answer {
+            GetAnswer::Found(found) => {
+                let (mut seen, ending) = (Vec::new(), FuturesUnordered::new());
+                for (place, row) in found {
+                    match BarrierObservation::of(row.as_ref()) {
+                        Ok(over) if over.is_over() => {
+                            let location = locations[place].clone();
+                            ending.push(async move {
+                                let ended = location.end_if_over(over, deadline).await;
+                                PollResult::Found(vec![(place, ended)])
+                            });
+                        }
+                        other => seen.push((place, other)),
                     }
-                    GetAnswer::Failed(places, error) => PollResult::Failed(places, error.into()),
                 }
+                stream::iter([PollResult::Found(seen)]).chain(ending).boxed()
+            }
+            GetAnswer::Failed(places, error) => {
+                stream::iter([PollResult::Failed(places, error.into())]).boxed()
             }
         };
-        self.0.get_each(gets, deadline).then(seen).boxed()
+        let answers = self.0.get_each(gets, deadline);
+        answers.flat_map_unordered(None, seen).boxed()
     }
 }
 
@@ -128,13 +139,4 @@ impl BarrierTable {
             row: row.clone(),
         }
     }
-}
-
-async fn observe(
-    location: &BarrierLocation,
-    row: Option<Row>,
-    deadline: Instant,
-) -> Result<BarrierObservation> {
-    let seen = BarrierObservation::of(row.as_ref())?;
-    location.end_if_over(seen, deadline).await
 }

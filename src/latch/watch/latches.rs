@@ -158,7 +158,10 @@ impl<S: LatchSource> LatchWaiter<S> {
                 format!("timed out, and the latch could not be read: {why}"),
             )
             .with_retryable(true)),
-            (None, Some(_)) if self.waiter.is_fresh() => Ok(Some(WaitOutcome::TimedOut)),
+            // Polled since it joined, and recently.
+            (None, Some(_)) if progress.live > self.waiter.before && self.waiter.is_fresh() => {
+                Ok(Some(WaitOutcome::TimedOut))
+            }
             // However short the wait, it includes one read.
             (None, _) => Ok(None),
         }

@@ -1,5 +1,5 @@
-//! Waiting for latches and barriers: one task polls for all waiters of one table, with one call to each
-//! of its region servers at a time.
+//! Waiting for latches and barriers: one task polls for all waiters of one table, with calls that several
+//! names share.
 //!
 //! | file | contents |
 //! |---|---|
@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 /// The pause of a waiter after it has read its row itself.
 pub(super) const PAUSE: Duration = Duration::from_millis(60);
 /// A name that has not been polled for this long is not reported as unchanged.
-const FRESH: Duration = Duration::from_secs(1);
+const FRESH: Duration = Duration::from_millis(100);
 
 /// The last known state of an awaited name.
 pub(crate) trait Progress: Clone + Default + Send + Sync + 'static {
@@ -52,8 +52,7 @@ pub(crate) trait Progress: Clone + Default + Send + Sync + 'static {
     /// Records that a poll could not read it. Returns whether that is news for its waiters.
     fn fail(&mut self, poll: u64, error: &Error, why: &Arc<str>) -> bool;
 
-    /// Returns whether its waiters know what they need. Who joins from then on waits for another one of
-    /// this name.
+    /// Returns whether its waiters know what they need. Later waiters wait for another one of this name.
     fn has_ended(&self) -> bool;
 
     /// Returns how many arrivals it waits for. `None` until it was read.

@@ -7,10 +7,12 @@ use tokio::time::Instant;
 /// The shortest and the longest pause between two polls.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
-/// The pace of one name. A pause is as long as the time since the last news or the last newcomer, and
-/// half as long as what is left takes at the present rate, if that is longer.
+/// The pace of one name. A pause is as long as the time since the last news or the last joining waiter. It is
+/// half as long as the rest takes at the present rate if that is longer, but never longer than the time since the
+/// last waiter joined.
 #[derive(Debug)]
 pub(super) struct Pace {
+    joined: Instant,
     since: Instant,
     /// What was left then.
     left: Option<u64>,
@@ -26,6 +28,7 @@ impl Default for Pace {
     fn default() -> Self {
         let now = Instant::now();
         Self {
+            joined: now,
             since: now,
             left: None,
             expected: Duration::ZERO,
@@ -37,9 +40,9 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A newcomer waits, who knows nothing yet.
+    /// A waiter joins, which knows nothing yet.
     pub(super) fn join(&mut self) {
-        self.since = Instant::now();
+        (self.joined, self.since) = (Instant::now(), Instant::now());
         self.hurry();
     }
 
@@ -52,8 +55,7 @@ impl Pace {
         self.due
     }
 
-    /// Returns whether a poll that begins now should include it. One that is almost due costs least in
-    /// company.
+    /// Returns whether a poll that begins now should include it: one that is almost due shares its calls.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.due <= now + self.pause / 4
     }
@@ -75,7 +77,8 @@ impl Pace {
             (self.since, self.left) = (now, left);
         }
         let quiet = now.saturating_duration_since(self.since);
-        let pause = quiet.max(self.expected / 2).clamp(PAUSES.0, PAUSES.1);
+        let waited = now.saturating_duration_since(self.joined);
+        let pause = quiet.max(waited.min(self.expected / 2)).clamp(PAUSES.0, PAUSES.1);
         // Spread over the processes that wait for the same.
         self.pause = pause.mul_f64(0.9 + fastrand::f64() / 5.0);
         if !self.is_hurried {

@@ -84,7 +84,7 @@ async fn tasks_of_one_process_cost_at_a_barrier_what_one_does() {
     assert!(all <= one + 5 && one < 1_500, "{one} calls of one, {all} of all");
 }
 
-/// Parties that come and wait: who waits longest must not ask more often than the count demands.
+/// Each party waits for those that come after it, and must not poll after each of them.
 #[tokio::test(start_paused = true)]
 async fn parties_that_come_one_by_one_are_polled_by_their_pace() {
     const PARTIES: u32 = 100;

@@ -34,10 +34,11 @@ impl Moment {
         }
     }
 
-    /// Returns the last whole second up to this moment.
-    pub(super) fn whole_second(self) -> Self {
+    /// Returns the last moment up to this one that is so long after a whole second.
+    pub(super) fn aligned(self, phase: Duration) -> Self {
+        let since = self.nanoseconds.saturating_sub(nanoseconds(phase));
         Self {
-            nanoseconds: self.nanoseconds - self.nanoseconds.rem_euclid(1_000_000_000),
+            nanoseconds: self.nanoseconds.saturating_sub(since.rem_euclid(1_000_000_000)),
         }
     }
 

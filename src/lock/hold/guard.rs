@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hbase_client::{Environment, low_level::TableCalls};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Company, HeldLocation, Hold, background::TrackedTask, clock::Moment, term::Term};
+use super::{CallSharing, HeldLocation, Hold, background::TrackedTask, clock::Moment, term::Term};
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
     lock::{
@@ -92,7 +92,7 @@ impl LockGuard {
         }
         let renewed = held
             .location
-            .renew(&mut claim, request.lease, deadline, Company::Alone)
+            .renew(&mut claim, request.lease, deadline, CallSharing::Alone)
             .await?;
         let Ok(until) = renewed else {
             return Ok(None);
@@ -252,6 +252,10 @@ impl LockGuard {
 impl HeldLocation for LockLocation {
     type Claim = LockClaim;
 
+    fn renewal_phase(&self) -> Option<Duration> {
+        Some(self.renewals.phase())
+    }
+
     fn environment(&self) -> &dyn Environment {
         &**self.environment()
     }
@@ -269,9 +273,9 @@ impl HeldLocation for LockLocation {
         claim: &mut LockClaim,
         lease: Duration,
         deadline: Instant,
-        company: Company,
+        sharing: CallSharing,
     ) -> Result<Result<Moment, LockLoss>> {
-        self.renew(claim, lease, deadline, company).await
+        self.renew(claim, lease, deadline, sharing).await
     }
 
     async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<ReleaseOutcome> {

@@ -4,16 +4,13 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::{sleep_until, timeout_at};
 
-use super::{
-    Company, Held, HeldLocation,
-    clock::{Clock, Moment},
-};
+use super::{CallSharing, Held, HeldLocation, clock::Moment};
 use crate::error::{ErrorKind, Result};
 
 /// A renewal is due after this fraction of the lease that was left after the last one.
 const RENEW_AFTER: u32 = 3;
-/// A renewal that is due later than this is due on a whole second, so that others are due then too.
-const IN_COMPANY: Duration = Duration::from_secs(2);
+/// A renewal that is due later than this is due at its process's part of a second, as others are.
+const MIN_ALIGNED: Duration = Duration::from_secs(2);
 /// A failed renewal is tried again after about this fraction of it.
 const RETRY_AFTER: u32 = 10;
 
@@ -21,7 +18,7 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
     let (clock, term) = (held.term.clock(), &held.term);
     // By this process's count, which is shorter than the lease by the margin.
     let mut span = term.left();
-    let mut due = renewal_after(clock, span);
+    let mut due = next_renewal(&held, span);
     while let Some(until) = term.until() {
         if clock.has_reached(until) {
             term.expire();
@@ -36,7 +33,7 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
         due = match renewal(&held, until).await {
             Some(Ok(())) => {
                 span = term.left();
-                renewal_after(clock, span)
+                next_renewal(&held, span)
             }
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
@@ -51,14 +48,13 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
     held.release_renewed().await;
 }
 
-/// Returns when the renewal of a lease with so much left is due.
-fn renewal_after(clock: &Clock, span: Duration) -> Moment {
+/// Returns when the renewal of a lease with this remaining time is due.
+fn next_renewal<L: HeldLocation>(held: &Held<L>, span: Duration) -> Moment {
     let pause = span / RENEW_AFTER;
-    let due = clock.now().after(pause);
-    if pause < IN_COMPANY {
-        due
-    } else {
-        due.whole_second()
+    let due = held.term.clock().now().after(pause);
+    match held.location.renewal_phase() {
+        Some(phase) if pause >= MIN_ALIGNED => due.aligned(phase),
+        _ => due,
     }
 }
 
@@ -66,7 +62,7 @@ fn renewal_after(clock: &Clock, span: Duration) -> Moment {
 /// but a delay of the call must not delay the end of the lease.
 async fn renewal<L: HeldLocation>(held: &Held<L>, until: Moment) -> Option<Result<()>> {
     let clock = held.term.clock();
-    let mut renewal = pin!(held.renew(clock.timer(until), Company::Others));
+    let mut renewal = pin!(held.renew(clock.timer(until), CallSharing::Shared));
     while !clock.has_reached(until) {
         if let Ok(ended) = timeout_at(clock.slice(until), &mut renewal).await {
             return Some(ended);
@@ -131,7 +127,7 @@ mod tests {
             (): &mut (),
             lease: Duration,
             deadline: Instant,
-            _: Company,
+            _: CallSharing,
         ) -> Result<Result<Moment, LockLoss>> {
             let sent = self.clock.now();
             if sent.since(self.start) > HELD_FOR {

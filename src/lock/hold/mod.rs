@@ -49,22 +49,28 @@ use crate::{
 const PART_OF_A_TRY: u32 = 3;
 /// A try that would have less time than this gets the whole remaining lease.
 const MIN_TRY: Duration = Duration::from_millis(50);
-/// A try that has less time than this waits for no company.
-const IN_COMPANY: Duration = Duration::from_secs(1);
+/// A try that has less time than this shares no call.
+const MIN_SHARED_TRY: Duration = Duration::from_secs(1);
 /// The longest pause between two tries of a renewal.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Whether a renewal may wait a moment for those of other locks, and share their calls.
+/// Whether a renewal waits a moment for those of other locks, to share their calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Company {
+pub(crate) enum CallSharing {
     Alone,
-    Others,
+    Shared,
 }
 
 /// The location of a held lock.
 pub(crate) trait HeldLocation: Send + Sync + 'static {
     /// The hold of one token.
     type Claim: Send + Sync + 'static;
+
+    /// Returns the part of a second at which renewals are due that share calls. `None` if they share
+    /// none.
+    fn renewal_phase(&self) -> Option<Duration> {
+        None
+    }
 
     fn environment(&self) -> &dyn Environment;
 
@@ -81,7 +87,7 @@ pub(crate) trait HeldLocation: Send + Sync + 'static {
         claim: &mut Self::Claim,
         lease: Duration,
         deadline: Instant,
-        company: Company,
+        sharing: CallSharing,
     ) -> impl Future<Output = Result<Result<Moment, LockLoss>>> + Send;
 
     /// Releases the lock.
@@ -149,7 +155,7 @@ impl<R: HeldLocation> Hold<R> {
     /// Renews the lease for its whole length from now on.
     pub(crate) async fn renew(&self) -> Result<()> {
         self.held
-            .renew(self.held.location.deadline(), Company::Alone)
+            .renew(self.held.location.deadline(), CallSharing::Alone)
             .await
     }
 
@@ -218,13 +224,13 @@ impl<R: HeldLocation> Held<R> {
     }
 
     /// Renews the lease. The call ends by the deadline.
-    pub(super) async fn renew(&self, deadline: Instant, company: Company) -> Result<()> {
-        let renewed = self.renew_until(deadline, company).await;
+    pub(super) async fn renew(&self, deadline: Instant, sharing: CallSharing) -> Result<()> {
+        let renewed = self.renew_until(deadline, sharing).await;
         observe::renewal(&renewed);
         renewed
     }
 
-    async fn renew_until(&self, deadline: Instant, company: Company) -> Result<()> {
+    async fn renew_until(&self, deadline: Instant, sharing: CallSharing) -> Result<()> {
         loop {
             let mut claim = self.lock_claim(deadline).await?;
             if let Some(loss) = self.term.loss() {
@@ -232,14 +238,14 @@ impl<R: HeldLocation> Held<R> {
             }
             let time = time_of_a_try(self.term.left());
             let try_until = deadline.min(Instant::now() + time);
-            let company = if time < IN_COMPANY {
-                Company::Alone
+            let sharing = if time < MIN_SHARED_TRY {
+                CallSharing::Alone
             } else {
-                company
+                sharing
             };
             let renewed = self
                 .location
-                .renew(&mut claim, self.term.lease(), try_until, company)
+                .renew(&mut claim, self.term.lease(), try_until, sharing)
                 .await;
             drop(claim);
             match renewed {

@@ -22,10 +22,10 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    joint::JointChanges,
     layout::{Columns, HELD, LockRows},
     owner::{HeldBy, Millis, Owner},
     row_state::{self, RowLease, RowState},
+    shared_renewals::SharedRenewals,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -58,8 +58,8 @@ pub(in crate::lock) struct LockLocation {
     pub(in crate::lock) cells_live: Option<Duration>,
     /// The processes that were waiting when this process released locks.
     pub(in crate::lock) releases: RecentReleases,
-    /// Renewals that wait for company.
-    pub(in crate::lock) joint: JointChanges,
+    /// The renewals that share calls.
+    pub(in crate::lock) renewals: SharedRenewals,
     /// The tasks that continue after requests and guards of these locks were dropped.
     pub(in crate::lock) tasks: BackgroundTasks,
 }

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `acquire` `renew` `release` | the changes |
-//! | `joint` | renewals of many locks in company |
+//! | `shared_renewals` | renewals of several locks that share calls |
 //! | `claim` | the hold of one token on a lock |
 //! | `location` | the rows of one lock, and the calls that read and change them |
 //! | `row_state` `owner` `layout` | the cells of a row |
@@ -11,11 +11,11 @@
 
 pub(super) mod acquire;
 pub(super) mod claim;
-pub(super) mod joint;
 pub(super) mod layout;
 pub(super) mod location;
 pub(super) mod owner;
 pub(super) mod release;
 pub(super) mod renew;
 pub(super) mod row_state;
+pub(super) mod shared_renewals;
 pub(super) mod slots;

@@ -15,13 +15,13 @@ use super::{
 use crate::{
     error::{ClientErrorKind, Error, Result},
     lock::{
-        hold::{Company, clock::Moment, lease::margin},
+        hold::{CallSharing, clock::Moment, lease::margin},
         state::LockLoss,
     },
 };
 
 impl LockLocation {
-    /// Renews the lease for `lease` from now on, perhaps in company. A longer lease is not shortened.
+    /// Renews the lease for `lease` from now on, perhaps in a shared call. A longer lease is not shortened.
     /// Returns until when it lasts, by this machine's clock, or why the lock is lost.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl LockLocation {
         claim: &mut LockClaim,
         lease: Duration,
         deadline: Instant,
-        company: Company,
+        sharing: CallSharing,
     ) -> Result<Result<Moment, LockLoss>> {
         for _ in 0..TRIES {
             let sent = self.now();
@@ -66,9 +66,9 @@ impl LockLocation {
                     self.if_held(index, row_lease, mutations)
                 })
                 .collect();
-            let after = match company {
-                Company::Alone => self.change("renewing the lock", actions, deadline).await?,
-                Company::Others => self.joint.change(self, actions, deadline).await?,
+            let after = match sharing {
+                CallSharing::Alone => self.change("renewing the lock", actions, deadline).await?,
+                CallSharing::Shared => self.renewals.renew(self, actions, deadline).await?,
             };
             let last_fencing = claim.last_fencing;
             if !claim.refresh(&after) {
@@ -101,7 +101,7 @@ impl LockLocation {
         };
         let lease = lease.unwrap_or_else(|| claim.own_lease());
         for _ in 0..TRIES {
-            let renewed = self.renew(&mut claim, lease, deadline, Company::Alone).await;
+            let renewed = self.renew(&mut claim, lease, deadline, CallSharing::Alone).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
                 Ok(until) if until.before(margin(lease, None)) > self.now() => {
                     return Ok(Ok(()));

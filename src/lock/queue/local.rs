@@ -22,8 +22,8 @@ use crate::{
             term::Term,
         },
         protocol::{
-            acquire::LockAttempt, joint::JointChanges, layout::LockRows, location::LockLocation,
-            owner::MAX_HOLDER,
+            acquire::LockAttempt, layout::LockRows, location::LockLocation, owner::MAX_HOLDER,
+            shared_renewals::SharedRenewals,
         },
     },
 };
@@ -59,8 +59,8 @@ pub(crate) struct LocalLocks<A = LockAttempt> {
     refusals: Mutex<HashMap<Bytes, String>>,
     /// The locks that were released while other processes waited for them.
     releases: RecentReleases,
-    /// The renewals that wait for company.
-    joint: JointChanges,
+    /// The renewals that share calls.
+    renewals: SharedRenewals,
     /// The tasks that continue after requests and guards were dropped.
     pub(crate) tasks: BackgroundTasks,
     /// Releases the locks of attempts whose answer was lost.
@@ -102,7 +102,7 @@ impl<A> LocalLocks<A> {
             holders: Arc::default(),
             refusals: Mutex::default(),
             releases: RecentReleases::default(),
-            joint: JointChanges::default(),
+            renewals: SharedRenewals::default(),
             tasks: BackgroundTasks::default(),
             watchers: Watchers::default(),
         })
@@ -115,7 +115,7 @@ impl<A> LocalLocks<A> {
             rows,
             cells_live: self.cells_live,
             releases: self.releases.clone(),
-            joint: self.joint.clone(),
+            renewals: self.renewals.clone(),
             tasks: self.tasks.clone(),
         }
     }

@@ -34,7 +34,7 @@ pub trait TableCalls {
     /// Reads rows with one call for each server, and yields the answers as they come.
     fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_;
 
-    /// Makes conditional changes with few calls to each server, and yields the answers as they come. Each
+    /// Makes conditional changes in calls of at most 128 to a server, and yields the answers as they come. Each
     /// has one action, [`Conditional`](super::RegionAction::Conditional). The operation names them in errors.
     fn check_each(
         &self,

@@ -29,7 +29,7 @@ pub enum CheckAnswer {
     /// Changes that were made, or refused by their conditions.
     Done(Vec<usize>),
     /// Changes that failed for good or did not complete before the deadline.
-    Failed(Vec<usize>, Error),
+    Failed(Vec<(usize, Error)>),
 }
 
 impl Table {
@@ -81,25 +81,26 @@ impl Table {
         let deadline = self.deadline();
         let mutations = valid.iter().flat_map(|change| change.payload.mutations());
         self.wait_out_deletes(mutations).await;
-        let mut changing = Dispatch::new(self, Checks, NAME, deadline, valid);
+        let mut changing = Dispatch::new(self, Checks::MANY, NAME, deadline, valid);
         while let Some(ended) = changing.next().await {
             match ended {
                 Ended::Done(results) => answers.extend(results.into_iter().map(|(change, result)| {
                     self.record_result(&change.payload, &result);
                     (change.place, Ok(result))
                 })),
-                Ended::Failed(changes, error) => answers.extend(changes.into_iter().map(|change| {
-                    let error = error.clone().of_row(&BytesBinary(&change.row));
-                    (change.place, Err(error))
-                })),
+                Ended::Failed(changes, error) => {
+                    let failed = changes.iter();
+                    answers.extend(failed.map(|change| (change.place, Err(of_row(change, &error)))));
+                }
             }
         }
         answers.sort_unstable_by_key(|(place, _)| *place);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Makes conditional changes, one action each, with few calls to each server, and returns each answer as
-    /// soon as it is known. Every change is answered once, by the deadline.
+    /// Makes conditional changes, one action each, and returns each answer as soon as it is known. One call
+    /// has at most 128 changes of a server, in eight calls at a time. Every change is answered once, by the
+    /// deadline.
     pub(crate) fn check_each(
         &self,
         name: &'static str,
@@ -108,14 +109,19 @@ impl Table {
     ) -> impl Stream<Item = CheckAnswer> + Send + '_ {
         let items = changes.into_iter().enumerate();
         let items = items.map(|(place, call)| item(place, call));
-        let changing = Dispatch::new(self, Checks, name, deadline, items.collect());
+        let changing = Dispatch::new(self, Checks::SOON, name, deadline, items.collect());
         stream::unfold(changing, async |mut changing| {
             let answer = match changing.next().await? {
                 Ended::Done(done) => {
                     CheckAnswer::Done(done.into_iter().map(|(change, _)| change.place).collect())
                 }
                 Ended::Failed(failed, error) => {
-                    CheckAnswer::Failed(failed.into_iter().map(|change| change.place).collect(), error)
+                    let failed = failed.iter();
+                    CheckAnswer::Failed(
+                        failed
+                            .map(|change| (change.place, of_row(change, &error)))
+                            .collect(),
+                    )
                 }
             };
             Some((answer, changing))
@@ -123,9 +129,30 @@ impl Table {
     }
 }
 
+/// Returns the error of several changes as that of one.
+fn of_row(change: &Item<MultiCall>, error: &Error) -> Error {
+    error.clone().of_row(&BytesBinary(&change.row))
+}
+
 /// Conditional changes, each of which is an action of its own.
 #[derive(Clone, Copy)]
-struct Checks;
+struct Checks(FlowLimits);
+
+impl Checks {
+    /// For as many changes as possible in few calls.
+    const MANY: Self = Self(FlowLimits {
+        lanes: LANES,
+        operations: 1_000,
+        bytes: 1 << 20,
+    });
+    /// For answers that come soon. A server makes the conditional changes of a call one after the other,
+    /// and syncs its log after each; those of several calls share syncs.
+    const SOON: Self = Self(FlowLimits {
+        lanes: 8,
+        operations: 128,
+        bytes: 1 << 20,
+    });
+}
 
 fn item(place: usize, call: MultiCall) -> Item<MultiCall> {
     Item {
@@ -143,11 +170,7 @@ impl Kind for Checks {
     const CALL_KIND: CallKind = CallKind::Write;
 
     fn limits(self) -> FlowLimits {
-        FlowLimits {
-            lanes: LANES,
-            operations: 1_000,
-            bytes: 1 << 20,
-        }
+        self.0
     }
 
     fn actions(self, changes: Vec<Item<MultiCall>>) -> Vec<Vec<Item<MultiCall>>> {

@@ -41,7 +41,7 @@ fn thrown(class: &str) -> pb::RegionActionResult {
 
 fn read(result: pb::RegionActionResult) -> Result<CheckAndMutateResult, CallError> {
     let mut block = CellBlockDecoder::new(Bytes::new(), Codec::KeyValue);
-    let mut results = Checks.read(&[change()], false, result, &mut block)??;
+    let mut results = Checks::MANY.read(&[change()], false, result, &mut block)??;
     assert_eq!(results.len(), 1);
     results.remove(0)
 }
