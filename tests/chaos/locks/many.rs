@@ -42,8 +42,10 @@ async fn leases_of_one_process_share_calls_and_survive_a_killed_server() {
     let lost = || held.iter().filter(|guard| !guard.is_held()).count();
     println!("{TEST}: {calls:.2} calls a second, {} lost", lost());
     assert_eq!(lost(), 0, "HBase is healthy");
-    // Of each server, one that renews and one that reads.
-    assert!(calls <= 2.0 * SERVERS, "{calls} calls a second");
+    // Of each server, calls that renew up to 64 locks with two rows, and one that reads after each.
+    let renewals = number as f64 / (lease / 3).as_secs_f64() / SERVERS;
+    let most = 2.0 * SERVERS * (renewals / 64.0).ceil();
+    assert!(calls <= most, "{calls} calls a second, {most} allowed");
 
     let server = settings.rng(1).u16(1..=3);
     rig.cluster.kill(server).await;
