@@ -126,18 +126,18 @@ impl SharedRenewals {
 /// Sends renewals, by the deadline of the first one.
 async fn send_batch(table: &Table, renewals: Vec<Renewal>) {
     let deadline = renewals[0].deadline;
-    if renewals.len() == 1 {
-        for renewal in renewals {
-            let Renewal {
-                location, actions, ..
-            } = renewal;
+    let renewals = match <[Renewal; 1]>::try_from(renewals) {
+        Ok([alone]) => {
             // One call renews and reads it.
-            let states = location.change("renewing the lock", actions, deadline).await;
+            let renewed = alone
+                .location
+                .change("renewing the lock", alone.actions, deadline);
             // Its caller may have been dropped.
-            let _ = renewal.answer.send(states);
+            let _ = alone.answer.send(renewed.await);
+            return;
         }
-        return;
-    }
+        Err(several) => several,
+    };
     let (mut batch, calls) = Batch::of(renewals);
     let rows = calls.len();
     let changing = table.check_each("renewing locks", calls, deadline);
