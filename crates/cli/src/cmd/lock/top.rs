@@ -31,7 +31,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// The shortest pause between two screens.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Show the locks that most processes wait for, or that are held longest, again and again
+/// Show the locks with most waiting processes, or the oldest ones, again and again
 ///
 /// On a terminal each screen replaces the last one. Stops with --count, or at a signal such as that of
 /// Ctrl-C. Each screen reads the table from one end to the other.
