@@ -449,13 +449,13 @@ fn a_signal_ends_the_wait_for_a_lock() {
 
 #[test]
 fn familys_ttl_loses_a_lock_early_despite_renewals() {
-    let family = FamilyDescriptor::new("D").with_attribute("TTL", "13");
+    let family = FamilyDescriptor::new("D").with_attribute("TTL", "26");
     let table = TestTable::odd("short_lived", |table| table.with_family(family), &[]);
     // bash knows the time without another process, which may begin late.
     let script = "exec bash -c 'trap \"echo \\${EPOCHREALTIME/[.,]/}; exit\" TERM; echo ready; \
                   while :; do sleep 0.05 & wait; done'";
-    // The margin of this lease is a second, so the program ends in time on a busy machine, too.
-    let mut run = Running::start(&table, &["--ttl", "10s"], script);
+    // The margin of this lease is two seconds, so the program ends in time on a busy machine, too.
+    let mut run = Running::start(&table, &["--ttl", "20s"], script);
     assert_eq!(run.line(), "ready");
     let next = told(
         &lock(&table, "acquire", "a", &["--wait", "60s", "--ttl", "1s"]),

@@ -140,7 +140,7 @@ fn lock_stays_held_after_the_command_until_its_release() {
     let free = show(&table, "a");
     let nothing = json!({
         "lock": "DC#fra#svc#a", "level": "dc", "farm": "fra", "client": "svc", "id": "a", "state": "free", "holder": null, "age_ms": null, "remaining_ms": null,
-        "fencing": free["fencing"], "rows_disagree": false
+        "waiting": 0, "fencing": free["fencing"], "rows_disagree": false
     });
     assert_eq!(free, nothing);
     let again = told(&lock(&table, "acquire", "a", &[]), 0);
