@@ -4,6 +4,7 @@ use std::{sync::mpsc, thread, time::Duration};
 
 use fastrand::Rng;
 use hbase_txn::{
+    Level,
     client::Connection,
     lock::{LockLoss, ReleaseOutcome},
 };
@@ -15,7 +16,7 @@ use super::{
     locks_of, request,
 };
 use crate::{
-    cluster::PATIENCE,
+    cluster::{PATIENCE, until},
     proxy::{Action, Proxy},
     regions::Shuffler,
     settings::Settings,
@@ -120,6 +121,11 @@ async fn loss_is_reported_before_the_next_holder_despite_silence() {
             assert!(!guard.is_held());
             proxy.pass_all();
             assert!(next.release().await.unwrap().is_released());
+            // The connections stay silent until a call on them has timed out, for `hbase:meta` too.
+            until("answer", PATIENCE, async || {
+                locks.show(Level::Dc, "silent").await.ok()
+            })
+            .await;
             assert!(!guard.release().await.unwrap().is_released());
         }
         behind.close().await;
