@@ -133,7 +133,7 @@ fn object(info: &CoordinationInfo) -> Option<ListedObject<'_>> {
 }
 
 /// Returns the name, the age and the remaining lease of a holder.
-fn cells(holder: &LockHolder) -> [String; 3] {
+pub(in crate::cmd) fn cells(holder: &LockHolder) -> [String; 3] {
     let unknown = || "-".to_owned();
     let name = holder.name.as_ref();
     [

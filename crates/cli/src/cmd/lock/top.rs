@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::{look::LockObject, signals::Signals};
 use crate::{
     cmd::{
+        coordination::list::cells,
         missing_table::{self, Missing},
         whole_file,
     },
@@ -173,17 +174,8 @@ fn first(mut locks: Vec<LockInfo>, by: Order, rows: usize) -> Vec<LockInfo> {
 
 fn page(locks: &[LockInfo]) -> String {
     let rows = locks.iter().filter_map(|lock| {
-        let holder = lock.holder.as_ref()?;
-        let name = holder.name.as_ref();
-        Some([
-            lock.waiting.to_string(),
-            durations::shown(holder.age()),
-            holder
-                .remaining()
-                .map_or_else(|| "-".to_owned(), durations::shown),
-            lock.key.clone(),
-            name.map_or_else(|| "-".to_owned(), |name| name.escape_debug().to_string()),
-        ])
+        let [name, age, remaining] = cells(lock.holder.as_ref()?);
+        Some([lock.waiting.to_string(), age, remaining, lock.key.clone(), name])
     });
     output::table(["waiting", "held for", "remaining", "lock", "holder"], rows)
 }
