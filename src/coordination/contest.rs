@@ -1,19 +1,22 @@
-//! Waiting for permits, readers, writers and leaders.
+//! Waiting for permits, readers, writers, leaders and members.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use hbase_client::low_level::Pauses;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockRequest, SlotRow, SlotsSeen},
+    lock::{LockGuard, LockRequest, SlotRow, SlotsSeen, while_open},
     observe,
 };
 
 /// The pauses between two reads of the row.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(2);
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// The minimum number of slots to choose from: large enough that few requests choose the same one,
+/// and small enough to keep the row short.
+const FEWEST_SLOTS: usize = 16;
 /// How often an attempt is repeated without a pause if others came first and there still is room.
 const AT_ONCE: usize = 8;
 
@@ -85,7 +88,11 @@ pub(super) async fn compete<C: Contender>(
     request: &LockRequest,
     alone: bool,
 ) -> Result<LockGuard> {
-    let contest = compete_unobserved(contender, row, request, alone);
+    let contest = async {
+        let guard = compete_unobserved(contender, row, request, alone).await?;
+        request.admit(guard)
+    };
+    let contest = while_open(slice::from_ref(request), contest);
     observe::acquisition("coordination", row.table().name(), contest).await
 }
 
@@ -131,6 +138,14 @@ async fn compete_unobserved<C: Contender>(
     }
 }
 
+/// Chooses a slot that is free, of those with this prefix: at random, so that concurrent requests
+/// rarely choose the same one. `None` if `most` are held.
+pub(super) fn free_slot(seen: &SlotsSeen, prefix: &str, most: usize) -> Option<String> {
+    let among = (2 * seen.held.len()).clamp(FEWEST_SLOTS, most);
+    let slots = (0..among).map(|slot| format!("{prefix}{slot}"));
+    fastrand::choose_multiple(slots.filter(|slot| !seen.held.contains_key(slot)), 1).pop()
+}
+
 fn unavailable(why: String) -> Error {
     Error::new(ErrorKind::LockUnavailable, why).with_retryable(true)
 }
@@ -150,6 +165,13 @@ macro_rules! lease_options {
         /// [`LockRequest::skew_margin`](crate::lock::LockRequest::skew_margin).
         pub fn skew_margin(mut self, margin: std::time::Duration) -> Self {
             self.request = self.request.skew_margin(margin);
+            self
+        }
+
+        /// Makes it a hold of a session; see
+        /// [`LockRequest::session`](crate::lock::LockRequest::session).
+        pub fn session(mut self, session: &crate::lock::Session) -> Self {
+            self.request = self.request.session(session);
             self
         }
     };

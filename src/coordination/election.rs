@@ -2,17 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
-use hbase_client::{
-    BytesBinary,
-    low_level::{Pauses, TableCalls},
-};
-use tokio::time::sleep;
+use futures::stream::BoxStream;
+use hbase_client::{BytesBinary, low_level::TableCalls};
 
-use super::contest::{MAX_PAUSE, MIN_PAUSE, lease_options};
+use super::{changes::changes, contest::lease_options};
 use crate::{
     error::{Error, ErrorKind, Result},
     java_layout::Level,
@@ -134,16 +127,6 @@ pub struct Leader {
     pub term: Option<i64>,
 }
 
-/// The last item of [`Election::changes`], and the pauses since then.
-struct Observer {
-    election: Election,
-    /// The token of the last leader. `None` before the first item.
-    known: Option<Option<LockToken>>,
-    pauses: Pauses,
-    /// Whether the next read follows a pause.
-    is_paused: bool,
-}
-
 impl Election {
     /// Names an election. Sends nothing; an election needs no creation.
     ///
@@ -195,17 +178,13 @@ impl Election {
     /// `next` may be dropped and called again: no change is lost.
     #[must_use = "a stream does nothing unless it is polled"]
     pub fn changes(&self) -> BoxStream<'static, Result<Option<Leader>>> {
-        let observer = Observer {
-            election: self.clone(),
-            known: None,
-            pauses: pauses(),
-            is_paused: false,
+        let election = self.clone();
+        let read = move || {
+            let election = election.clone();
+            async move { election.leader().await }
         };
-        stream::unfold(observer, async |mut observer| {
-            let change = observer.next().await;
-            Some((change, observer))
-        })
-        .boxed()
+        let token = |leader: &Option<Leader>| leader.as_ref().and_then(|leader| leader.holder.token);
+        changes(read, token)
     }
 
     /// Returns a stream of the election's events: first its state, then each change, renewals and
@@ -245,28 +224,6 @@ impl Election {
     /// The operation that errors name.
     fn operation(&self) -> String {
         format!("election {}", BytesBinary(self.key().as_bytes()))
-    }
-}
-
-fn pauses() -> Pauses {
-    Pauses::growing(MIN_PAUSE, MAX_PAUSE)
-}
-
-impl Observer {
-    /// Polls until the leader changes, or a poll fails.
-    async fn next(&mut self) -> Result<Option<Leader>> {
-        loop {
-            if self.is_paused {
-                sleep(self.pauses.next_pause()).await;
-            }
-            self.is_paused = true;
-            let leader = self.election.leader().await?;
-            let token = leader.as_ref().and_then(|leader| leader.holder.token);
-            if self.known.replace(token) != Some(token) {
-                self.pauses = pauses();
-                return Ok(leader);
-            }
-        }
     }
 }
 

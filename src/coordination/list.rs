@@ -1,9 +1,10 @@
-//! The elections, semaphores and read/write locks of a table.
+//! The elections, semaphores, read/write locks and groups of a table.
 
 use hbase_client::BytesBinary;
 
 use super::{
     election::{self, Leader},
+    group::{self, GroupInfo},
     read_write::{self, ReadWriteInfo},
     semaphore::{self, SemaphoreInfo},
 };
@@ -12,7 +13,7 @@ use crate::{
     lock::{LockManager, LockName},
 };
 
-/// An election, a semaphore or a read/write lock of a table.
+/// An election, a semaphore, a read/write lock or a group of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoordinationInfo {
@@ -34,10 +35,12 @@ pub enum CoordinationState {
     Semaphore(SemaphoreInfo),
     /// A read/write lock with holders.
     ReadWrite(ReadWriteInfo),
+    /// A group with members.
+    Group(GroupInfo),
 }
 
-/// Lists the elections with a leader, the semaphores, and the held read/write locks of the table, of
-/// all clients and farms, in the order of their rows.
+/// Lists the elections with a leader, the semaphores, the held read/write locks and the groups with
+/// members of the table, of all clients and farms, in the order of their rows.
 ///
 /// The list is not a snapshot: the table is scanned, and each is as it was when the scan passed it.
 ///
@@ -52,6 +55,8 @@ pub async fn list(locks: &LockManager) -> Result<Vec<CoordinationInfo>> {
         let key = format!("{kind}#{name}");
         let state = match &*kind {
             election::KIND => election::leader(seen).map(CoordinationState::Election),
+            group::KIND if seen.held.is_empty() => None,
+            group::KIND => Some(CoordinationState::Group(group::info(&key, seen))),
             read_write::KIND if seen.held.is_empty() => None,
             read_write::KIND => Some(CoordinationState::ReadWrite(read_write::info(&key, seen))),
             semaphore::KIND => {

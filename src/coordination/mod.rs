@@ -1,8 +1,9 @@
-//! Semaphores, read/write locks and leader election.
+//! Semaphores, read/write locks, leader election and group membership.
 //!
 //! - A [`Semaphore`] limits the number of concurrent holders, across all processes.
 //! - A [`ReadWriteLock`] admits many readers or one writer.
 //! - An [`Election`] chooses one leader, with a term that rises.
+//! - A [`Group`] lists the processes that are there, with data of each.
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,7 +30,7 @@
 //! # Ok(()) });
 //! ```
 //!
-//! All three are rows of a lock table, next to its locks, and are opened with a
+//! All are rows of a lock table, next to its locks, and are opened with a
 //! [`LockManager`](crate::lock::LockManager). A hold is a [`LockGuard`](crate::lock::LockGuard),
 //! with the guarantees of [locks](crate::lock#guarantees): leases, fencing numbers, renewal in the
 //! background, and no hold left behind by a dropped future. An operator can revoke a hold by its
@@ -45,20 +46,25 @@
 // | `permits` | `PermitRequest`: waiting for permits |
 // | `read_write` | `ReadWriteLock`: many readers or one writer |
 // | `election` | `Election`, `Campaign`, `Leadership` |
+// | `group` | `Group`: the processes that are there |
 // | `list` | all of them in a table |
 // | `contest` | waiting for any of them |
+// | `changes` | following any of them |
 //
 // Each is one row of a lock table; its holds are slots of that row (`lock::SlotRow`). Invariant: a
 // hold is returned only if the whole row, read after its own write in the same call, allows it.
 
+mod changes;
 mod contest;
 mod election;
+mod group;
 mod list;
 mod permits;
 mod read_write;
 mod semaphore;
 
 pub use election::{Campaign, Election, Leader, Leadership};
+pub use group::{Group, GroupInfo, Member};
 pub use list::{CoordinationInfo, CoordinationState, list};
 pub use permits::PermitRequest;
 pub use read_write::{ReadWriteInfo, ReadWriteLock, ReadWriteRequest};

@@ -6,7 +6,9 @@ use hbase_client::{BytesBinary, low_level::TableCalls};
 
 use tokio::time::Instant;
 
-use super::contest::{Contender, ContestOutcome, Times, Waiting, compete, lease_options, wait_option};
+use super::contest::{
+    Contender, ContestOutcome, Times, Waiting, compete, free_slot, lease_options, wait_option,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     java_layout::Level,
@@ -17,9 +19,6 @@ pub(super) const KIND: &str = "RW";
 const WRITER: &str = "w";
 /// The prefix of a reader's slot.
 const READER: &str = "r";
-/// The minimum number of slots among which readers choose: large enough that few choose the same
-/// one, and small enough to keep the row short.
-const FEWEST_SLOTS: usize = 16;
 
 /// A cluster-wide lock that is held by many readers or by one writer.
 ///
@@ -205,10 +204,7 @@ impl ReadWriteRequest {
         if has_writer(before) {
             return Ok(ContestOutcome::Full);
         }
-        let among = (2 * before.held.len()).clamp(FEWEST_SLOTS, ReadWriteLock::MAX_READERS);
-        let slots = (0..among).map(|slot| format!("{READER}{slot}"));
-        let mut free = fastrand::choose_multiple(slots.filter(|slot| !before.held.contains_key(slot)), 1);
-        let Some(slot) = free.pop() else {
+        let Some(slot) = free_slot(before, READER, ReadWriteLock::MAX_READERS) else {
             return Ok(ContestOutcome::Full);
         };
         let (guard, behind) = self.row.attempt(&self.request, &[slot], times.deadline).await?;

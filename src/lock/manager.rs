@@ -6,6 +6,7 @@ use hbase_admin::Admin;
 use hbase_client::{
     BytesBinary, Connection, IntoTableName, ResultScanner, Scan, Table, TableName, low_level::TableCalls,
 };
+use tokio::time::Instant;
 
 use super::{
     name::LockName,
@@ -291,6 +292,11 @@ impl LockManager {
     #[must_use]
     pub fn has_companions(&self) -> bool {
         self.shared.companion
+    }
+
+    /// Returns the deadline of an operation that begins now.
+    pub(super) fn deadline(&self) -> Instant {
+        self.shared.table.deadline()
     }
 
     pub(super) fn local(&self) -> &Arc<LocalLocks> {

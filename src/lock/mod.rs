@@ -37,6 +37,7 @@
 //! | acquire one lock, wait for it, or try once | [`LockManager::lock`] |
 //! | acquire several locks, all or none, without deadlock | [`LockSet`] |
 //! | lock a partition, and fence its transactions | [`PartitionLocks`] |
+//! | hold several things that end together | [`LockManager::session`] |
 //! | resume a lock that another process acquired | [`LockRequest::resume`] |
 //! | read locks, or revoke one | [`LockManager::show`], [`list`](LockManager::list), [`force_release`](LockManager::force_release) |
 //! | follow the changes of a lock | [`LockManager::watch`] |
@@ -68,6 +69,7 @@
 // | `manager` | `LockManager`: the locks of one client in one table |
 // | `request` | `LockRequest`: waiting for a lock |
 // | `several` | `LockSet`: several locks, all or none |
+// | `session` | `Session`: holds that end together |
 // | `hold` | a held lock: its guard, its lease, its renewals, and its release, native or through a gateway |
 // | `queue` | the order of those that wait, in this process and in others |
 // | `protocol` | the cells of a lock, and the changes that take, renew and release it |
@@ -92,6 +94,7 @@ mod pending;
 mod protocol;
 mod queue;
 mod request;
+mod session;
 mod several;
 mod state;
 mod table;
@@ -128,6 +131,8 @@ pub use pending::PendingLock;
 pub use protocol::owner::LockToken;
 pub(crate) use protocol::slots::{SlotRow, SlotsSeen};
 pub use request::LockRequest;
+pub(crate) use session::while_open;
+pub use session::{Session, SessionEnd};
 pub use several::LockSet;
 pub use state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome};
 pub use table::LockTableOptions;

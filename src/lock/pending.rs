@@ -221,7 +221,7 @@ impl PendingLock {
         let guard = request.guard(claim);
         self.is_claimed = true;
         if guard.is_held() {
-            return Ok(guard);
+            return request.admit(guard);
         }
         // Dropping the guard releases the lock.
         Err(self.taking.request.in_context(

@@ -1,6 +1,6 @@
 //! Requests for locks.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, slice, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -27,6 +27,7 @@ use super::{
         local::{LocalClaim, LocalLocks, Turn},
         ticket::TICKET_TTL,
     },
+    session::{Session, SessionState, while_open},
     state::refusal,
 };
 use crate::{
@@ -70,6 +71,8 @@ pub struct LockRequest {
     margin: Option<Duration>,
     pub(super) wait: Duration,
     pub(super) renewed: bool,
+    /// The session that the hold joins.
+    pub(super) session: Option<Arc<SessionState>>,
     /// The change that the next attempt makes to this process's ticket.
     ticket: TicketChange,
 }
@@ -84,6 +87,7 @@ impl LockRequest {
             margin: None,
             wait: Duration::ZERO,
             renewed: false,
+            session: None,
             ticket: TicketChange::default(),
         }
     }
@@ -129,6 +133,19 @@ impl LockRequest {
         self
     }
 
+    /// Makes the lock a hold of a [session](Session), which ends it and is ended by its loss. It has
+    /// the session's lease and margin, unless they are set after this, and is renewed in the
+    /// background. The session's name is that of the holder.
+    ///
+    /// If the session ends first, [`acquire`](Self::acquire) stops waiting and returns
+    /// [`LockLost`](ErrorKind::LockLost).
+    pub fn session(mut self, session: &Session) -> Self {
+        self = self.ttl(session.lease).auto_renew();
+        self.margin = session.margin;
+        self.session = Some(Arc::clone(session.state()));
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// The tasks of one process that [wait](Self::wait) for a lock queue up in their order, and
@@ -156,9 +173,13 @@ impl LockRequest {
         self.check()?;
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;
-        let turn = self.turn(until).await?;
-        let guard = self.compete(until, deadline).await?;
-        Ok(guard.with_local_claim(self.local_claim(turn)))
+        let acquiring = async {
+            let turn = self.turn(until).await?;
+            let guard = self.compete(until, deadline).await?;
+            self.admit(guard.with_local_claim(self.local_claim(turn)))
+        };
+        let acquired = while_open(slice::from_ref(&self), acquiring).await;
+        acquired.map_err(|error| self.in_context(error))
     }
 
     /// Acquires the lock if it is free. Returns `None` if it is held. Does not wait, even if
@@ -207,7 +228,7 @@ impl LockRequest {
                 match term.loss() {
                     None => {
                         let guard = LockGuard::new(self.name.clone(), self.location.clone(), claim, term);
-                        return Ok(guard.with_local_claim(self.local_claim(None)));
+                        return self.admit(guard.with_local_claim(self.local_claim(None)));
                     }
                     Some(loss) => loss,
                 }
@@ -386,9 +407,16 @@ impl LockRequest {
             renewal: 0,
             ttl: Millis::floor(self.lease),
             lease: Millis::floor(self.lease),
-            holder: self.local.holder.clone(),
+            holder: self.holder().to_owned(),
             over: None,
         }
+    }
+
+    /// Returns the name of the holder.
+    fn holder(&self) -> &str {
+        self.session
+            .as_ref()
+            .map_or(&self.local.holder, |session| session.name())
     }
 
     fn clock(&self) -> Clock {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{
     hold::guard::LockGuard,
     request::{LockRequest, RequestOutcome, attempt},
+    session::while_open,
     state::{LockLoss, ReleaseOutcome},
 };
 use crate::{
@@ -68,10 +69,11 @@ impl LockSet {
             return Err(Error::invalid("no locks to acquire"));
         };
         let table = first.table().name().clone();
-        observe::acquisition("set", &table, Self::acquire_all(requests)).await
+        let acquiring = while_open(&requests, Self::acquire_all(&requests));
+        observe::acquisition("set", &table, acquiring).await
     }
 
-    async fn acquire_all(requests: Vec<LockRequest>) -> Result<Self> {
+    async fn acquire_all(requests: &[LockRequest]) -> Result<Self> {
         let wait = requests.iter().map(|request| request.wait).min();
         let wait = wait.unwrap_or_default();
         requests.iter().try_for_each(LockRequest::check)?;
@@ -101,12 +103,12 @@ impl LockSet {
             Err(refusal) if Instant::now() >= until => return Err(refusal),
             Err(_) => one_by_one(&ordered, until, deadline).await?,
         };
-        let as_asked: BTreeMap<usize, LockGuard> = by_order
-            .into_values()
-            .zip(guards)
-            .zip(turns)
-            .map(|((index, guard), turn)| (index, guard.with_local_claim(requests[index].local_claim(turn))))
-            .collect();
+        let mut as_asked: BTreeMap<usize, LockGuard> = BTreeMap::new();
+        for ((index, guard), turn) in by_order.into_values().zip(guards).zip(turns) {
+            let request = &requests[index];
+            let guard = guard.with_local_claim(request.local_claim(turn));
+            as_asked.insert(index, request.admit(guard)?);
+        }
         let guards = as_asked.into_values().collect();
         Ok(Self { guards })
     }

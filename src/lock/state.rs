@@ -70,6 +70,8 @@ pub enum LockLoss {
     /// A transaction that releases the lock was sent, and its answer was lost: the lock may still
     /// be held.
     Unknown,
+    /// Its [session](super::Session) ended: another hold of it was lost, or it was closed.
+    SessionEnded,
 }
 
 /// The outcome of a release.
@@ -99,7 +101,7 @@ impl LockLoss {
             Self::Removed => "removed",
             Self::Taken(_) => "taken",
             Self::Unknown => "unknown",
-            Self::Released => return,
+            Self::Released | Self::SessionEnded => return,
         };
         LOCK_LOSSES.count(|| [reason]);
     }
@@ -259,6 +261,7 @@ impl fmt::Display for AtTime<'_, LockLoss> {
             LockLoss::Unknown => {
                 f.write_str("a transaction that releases it was sent, and its outcome is unknown")
             }
+            LockLoss::SessionEnded => f.write_str("its session has ended"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::timeout_at;
 
 use super::{CallSharing, Held, HeldLocation, clock::Moment};
 use crate::error::{ErrorKind, Result};
@@ -15,25 +15,31 @@ const MIN_ALIGNED: Duration = Duration::from_secs(2);
 const RETRY_AFTER: u32 = 10;
 
 pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
+    keep_until_lost(&held).await;
+    held.term.leave_session();
+}
+
+async fn keep_until_lost<L: HeldLocation>(held: &Held<L>) {
     let (clock, term) = (held.term.clock(), &held.term);
     // By this process's count, which is shorter than the lease by the margin.
     let mut span = term.left();
-    let mut due = next_renewal(&held, span);
+    let mut due = next_renewal(held, span);
     while let Some(until) = term.until() {
         if clock.has_reached(until) {
-            term.expire();
+            term.end_if_over();
             continue;
         }
         let is_renewed = term.is_renewed();
         if !is_renewed || !clock.has_reached(due) {
             let next = if is_renewed { due.min(until) } else { until };
-            sleep_until(clock.slice(next)).await;
+            // The session that ended is noticed at the loop's start.
+            let _ = timeout_at(clock.slice(next), term.session_ended()).await;
             continue;
         }
-        due = match renewal(&held, until).await {
+        due = match renewal(held, until).await {
             Some(Ok(())) => {
                 span = term.left();
-                next_renewal(&held, span)
+                next_renewal(held, span)
             }
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
@@ -45,7 +51,8 @@ pub(in crate::lock) async fn keep<L: HeldLocation>(held: Arc<Held<L>>) {
             None => until,
         };
     }
-    held.release_renewed().await;
+    term.end_if_over();
+    held.release_remains().await;
 }
 
 /// Returns when the renewal of a lease with this remaining time is due.
@@ -58,14 +65,20 @@ fn next_renewal<L: HeldLocation>(held: &Held<L>, span: Duration) -> Moment {
     }
 }
 
-/// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
-/// but a delay of the call must not delay the end of the lease.
+/// Renews the lock. Returns `None` if its lease expired or its session ended first. The call has the
+/// lease's deadline itself, but a delay of the call must not delay the end of the lease.
 async fn renewal<L: HeldLocation>(held: &Held<L>, until: Moment) -> Option<Result<()>> {
     let clock = held.term.clock();
     let mut renewal = pin!(held.renew(clock.timer(until), CallSharing::Shared));
     while !clock.has_reached(until) {
-        if let Ok(ended) = timeout_at(clock.slice(until), &mut renewal).await {
-            return Some(ended);
+        tokio::select! {
+            biased;
+            () = held.term.session_ended() => return None,
+            renewed = timeout_at(clock.slice(until), &mut renewal) => {
+                if let Ok(renewed) = renewed {
+                    return Some(renewed);
+                }
+            }
         }
     }
     None
@@ -79,7 +92,10 @@ mod tests {
     };
 
     use hbase_client::Environment;
-    use tokio::{runtime::Handle, time::Instant};
+    use tokio::{
+        runtime::Handle,
+        time::{Instant, sleep_until},
+    };
 
     use super::*;
     use crate::{

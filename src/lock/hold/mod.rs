@@ -37,6 +37,7 @@ use self::{
 use super::{
     protocol::owner::LockToken,
     queue::local::LocalClaim,
+    session::{SessionHold, SessionState},
     state::{LockLoss, ReleaseOutcome},
 };
 use crate::{
@@ -269,16 +270,22 @@ impl<R: HeldLocation> Held<R> {
         }
     }
 
-    /// Releases what the server may keep of a lock that has expired here: a renewal that was answered
-    /// too late, or not at all, may have prolonged its lease.
-    pub(super) async fn release_renewed(&self) {
-        if self.term.loss() != Some(LockLoss::Expired) {
-            return;
-        }
+    /// Releases what the server may keep of a lock that is lost here: the lock itself if its session
+    /// has ended, and one that has expired if a renewal that was answered too late, or not at all, may
+    /// have prolonged its lease.
+    pub(super) async fn release_remains(&self) {
+        let loss = self.term.loss();
         let claim = self.claim.lock().await;
-        if R::is_renewed(&claim) {
-            self.vacate_until_it_expires(&claim).await;
+        match loss {
+            Some(LockLoss::SessionEnded) => self.vacate_until_it_expires(&claim).await,
+            Some(LockLoss::Expired) if R::is_renewed(&claim) => self.vacate_until_it_expires(&claim).await,
+            _ => {}
         }
+    }
+
+    /// Adds the hold to a session.
+    pub(in crate::lock) fn join(&self, session: &Arc<SessionState>) {
+        self.term.join(SessionHold::new(session, self.name.clone()));
     }
 
     /// Releases the lock, with retries until its lease expires on the server.
@@ -287,7 +294,8 @@ impl<R: HeldLocation> Held<R> {
         let mut pauses = Pauses::after_lost_answers();
         while self.clock().now() < end {
             match self.location.vacate(claim, self.location.deadline()).await {
-                Ok(_) => return,
+                Ok(ReleaseOutcome::Released) => return,
+                Ok(ReleaseOutcome::Lost(loss)) => return self.term.report_to_session(&loss),
                 Err(error) => tracing::debug!(%error, "could not release a lock"),
             }
             sleep(pauses.next_pause()).await;

@@ -11,7 +11,10 @@ use std::{
 use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
 use super::clock::{Clock, Moment};
-use crate::lock::state::{LockLoss, ReleaseOutcome};
+use crate::lock::{
+    session::{self, SessionHold},
+    state::{LockLoss, ReleaseOutcome},
+};
 
 /// The time from acquisition to release or loss of a lock.
 pub(crate) struct Term<T> {
@@ -22,6 +25,8 @@ pub(crate) struct Term<T> {
     status: watch::Sender<Status>,
     /// The claim among the tasks of this process, dropped when the lock is lost or released.
     local_claim: Mutex<Option<T>>,
+    /// The session that ends the term, if the hold has joined one and is not released.
+    session: watch::Sender<Option<SessionHold>>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,7 +61,22 @@ impl<T> Term<T> {
             renewed: AtomicBool::new(renewed),
             status: watch::Sender::new(Status::Held(until)),
             local_claim: Mutex::new(None),
+            session: watch::Sender::new(None),
         }
+    }
+
+    /// Joins a session. The term ends with it from now on, and it with the loss of this hold.
+    pub(in crate::lock) fn join(&self, session: SessionHold) {
+        self.session.send_replace(Some(session));
+        // It may have been lost before.
+        if let Some(loss) = self.loss() {
+            self.report_to_session(&loss);
+        }
+    }
+
+    /// Leaves the session, which no longer waits for the release of this hold.
+    pub(crate) fn leave_session(&self) {
+        self.session.send_replace(None);
     }
 
     /// Keeps the local claim as long as the lock is held.
@@ -93,8 +113,8 @@ impl<T> Term<T> {
     /// released.
     pub(crate) fn until(&self) -> Option<Moment> {
         match &*self.status.borrow() {
-            Status::Held(until) => Some(*until),
-            Status::Lost(_) | Status::Released => None,
+            Status::Held(until) if self.is_in_open_session() => Some(*until),
+            _ => None,
         }
     }
 
@@ -109,7 +129,7 @@ impl<T> Term<T> {
         match &*self.status.borrow() {
             Status::Lost(loss) => Some(loss.clone()),
             Status::Released => Some(LockLoss::Released),
-            Status::Held(until) => self.has_reached(*until).then_some(LockLoss::Expired),
+            Status::Held(until) => self.end_of_held(*until),
         }
     }
 
@@ -128,24 +148,31 @@ impl<T> Term<T> {
                 Status::Released => return LockLoss::Released,
                 Status::Held(until) => *until,
             };
-            if self.has_reached(until) {
-                self.expire();
+            if self.end_of_held(until).is_some() {
+                self.end_if_over();
                 continue;
             }
             // The channel cannot be closed, as its sender is here. Outside a runtime there are no
             // timers.
-            let changed = status.changed();
+            let changed = async {
+                tokio::select! {
+                    _ = status.changed() => {}
+                    () = self.session_ended() => {}
+                }
+            };
             match Handle::try_current() {
                 Ok(_) => drop(timeout_at(self.clock.slice(until), changed).await),
-                Err(_) => drop(changed.await),
+                Err(_) => changed.await,
             }
         }
     }
 
-    /// Marks the lock as expired, unless it was renewed at this moment.
-    pub(crate) fn expire(&self) {
-        let is_over = |status: &Status| matches!(status, Status::Held(until) if self.has_reached(*until));
-        self.end_if(is_over, Status::Lost(LockLoss::Expired));
+    /// Marks the lock as lost if its lease has expired or its session has ended.
+    pub(crate) fn end_if_over(&self) {
+        self.end_if(|status| match status {
+            Status::Held(until) => self.end_of_held(*until).map(Status::Lost),
+            Status::Lost(_) | Status::Released => None,
+        });
         if self.until().is_none() {
             self.end_local_claim();
         }
@@ -167,8 +194,8 @@ impl<T> Term<T> {
             }
             _ => false,
         });
-        // Expires the lock if the new end has passed.
-        self.expire();
+        // The new end may have passed.
+        self.end_if_over();
         self.loss().map_or(Ok(()), Err)
     }
 
@@ -184,6 +211,7 @@ impl<T> Term<T> {
     /// process do not count it as free.
     pub(crate) fn detach(&self) {
         self.end(Status::Released);
+        self.leave_session();
     }
 
     /// Ends the term of a lock whose rows were released. Returns whether it was held until then.
@@ -197,6 +225,9 @@ impl<T> Term<T> {
             // The lease may have expired since the release was sent.
             (_, ReleaseOutcome::Lost(loss)) => ReleaseOutcome::Lost(loss.after(self.loss())),
         };
+        if let ReleaseOutcome::Lost(loss) = &outcome {
+            self.report_to_session(loss);
+        }
         self.released();
         outcome
     }
@@ -205,6 +236,7 @@ impl<T> Term<T> {
     pub(crate) fn released(&self) {
         self.status.send_replace(Status::Released);
         self.end_local_claim();
+        self.leave_session();
     }
 
     pub(crate) fn end_local_claim(&self) {
@@ -216,20 +248,49 @@ impl<T> Term<T> {
         self.clock.has_reached(moment)
     }
 
-    fn end(&self, end: Status) {
-        self.end_if(|status| matches!(status, Status::Held(_)), end);
+    /// Returns why a lock that is held until then is not held any more. `None` if it is held.
+    fn end_of_held(&self, until: Moment) -> Option<LockLoss> {
+        if !self.is_in_open_session() {
+            return Some(LockLoss::SessionEnded);
+        }
+        self.has_reached(until).then_some(LockLoss::Expired)
     }
 
-    fn end_if(&self, ends: impl FnOnce(&Status) -> bool, end: Status) {
+    fn is_in_open_session(&self) -> bool {
+        self.session.borrow().as_ref().is_none_or(SessionHold::is_open)
+    }
+
+    /// Waits until the session of this hold has ended, also one that it has not joined yet.
+    pub(super) async fn session_ended(&self) {
+        let mut joined = self.session.subscribe();
+        // The sender is here, so the channel is open.
+        let session = joined.wait_for(Option::is_some).await;
+        let session = session.ok().and_then(|hold| hold.as_ref().map(SessionHold::session));
+        match session {
+            Some(session) => session::ended(session).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the session if this loss is one of the hold itself.
+    pub(super) fn report_to_session(&self, loss: &LockLoss) {
+        if let Some(hold) = &*self.session.borrow() {
+            hold.lost(loss);
+        }
+    }
+
+    fn end(&self, end: Status) {
+        self.end_if(|status| matches!(status, Status::Held(_)).then_some(end));
+    }
+
+    fn end_if(&self, end: impl FnOnce(&Status) -> Option<Status>) {
         self.status.send_if_modified(|status| {
-            let ends = ends(status);
-            if ends {
-                if let Status::Lost(loss) = &end {
-                    loss.report();
-                }
-                *status = end;
+            let end = end(status);
+            if let Some(Status::Lost(loss)) = &end {
+                loss.report();
+                self.report_to_session(loss);
             }
-            ends
+            end.map(|end| *status = end).is_some()
         });
     }
 

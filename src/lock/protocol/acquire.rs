@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use super::{
     claim::LockClaim,
-    layout::HELD,
     location::{LockChange, LockLocation},
     owner::{HeldBy, LockToken, Millis, Owner},
     row_state::{RowLease, RowState},
@@ -374,7 +373,7 @@ impl LockLocation {
             over: claim.over,
             ..row_lease.held.clone()
         };
-        let mut mutations = vec![self.rewrite(index, row_lease, HELD, &Owner::Held(held), ttl)];
+        let mut mutations = vec![self.rewrite(index, row_lease, &Owner::Held(held), ttl)];
         mutations.extend(clear.map(Mutation::from));
         (ttl, mutations)
     }
@@ -396,7 +395,7 @@ mod tests {
     use super::*;
     use crate::{
         Level,
-        lock::{LockManager, manager::two_processes, protocol::layout::Columns},
+        lock::{LockManager, manager::two_processes, protocol::layout::{Columns, HELD}},
     };
     use hbase_client::{Cell, CellKind, Environment as _, Put, SystemEnvironment};
     use hbase_fake::FakeHBase;

@@ -56,6 +56,8 @@ pub(crate) struct Columns {
     pub(crate) fencing: Bytes,
     /// Incremented with each acquisition: its timestamp is the hold's fencing number.
     pub(crate) number: Bytes,
+    /// The marker's value: [`HELD`], followed by data of the holder.
+    pub(super) held: Bytes,
 }
 
 /// The columns of a lock, which has its own row.
@@ -64,17 +66,19 @@ pub(crate) static ALONE: Columns = Columns {
     owner: OWNER,
     fencing: FENCING,
     number: FENCING,
+    held: HELD,
 };
 
 impl Columns {
     /// Returns the columns of a slot. All slots of a row share the number.
-    pub(crate) fn of_slot(slot: &str) -> Self {
+    pub(crate) fn of_slot(slot: &str, data: &[u8]) -> Self {
         let column = |column: &Bytes| [column, slot.as_bytes()].concat().into();
         Self {
             marker: column(&MARKER),
             owner: column(&OWNER),
             fencing: column(&FENCING),
             number: NUMBER,
+            held: [&HELD, data].concat().into(),
         }
     }
 }
@@ -117,13 +121,13 @@ impl LockRows {
         }
     }
 
-    /// Returns slots of one row that form one hold.
-    pub(in crate::lock) fn slots(row: &Bytes, slots: &[String]) -> Self {
+    /// Returns slots of one row that form one hold with this data.
+    pub(in crate::lock) fn slots(row: &Bytes, slots: &[String], data: &[u8]) -> Self {
         Self {
             family: FAMILY,
             rows: vec![row.clone(); slots.len()],
             appended: false,
-            slots: slots.iter().map(|slot| Columns::of_slot(slot)).collect(),
+            slots: slots.iter().map(|slot| Columns::of_slot(slot, data)).collect(),
         }
     }
 
@@ -172,7 +176,7 @@ mod tests {
     #[test]
     fn the_columns_of_a_slot_are_known_by_their_names() {
         for slot in ["0", "1023", "W", "R7", "L", "N"] {
-            let columns = Columns::of_slot(slot);
+            let columns = Columns::of_slot(slot, b"data");
             let slot = slot.as_bytes();
             assert_eq!(SlotColumn::of(&columns.marker), Some(SlotColumn::Marker(slot)));
             assert_eq!(SlotColumn::of(&columns.owner), Some(SlotColumn::Owner(slot)));

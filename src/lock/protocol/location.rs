@@ -22,7 +22,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    layout::{Columns, HELD, LockRows},
+    layout::{Columns, LockRows},
     owner::{HeldBy, Millis, Owner},
     row_state::{self, RowLease, RowState},
     shared_renewals::SharedRenewals,
@@ -152,13 +152,13 @@ impl LockLocation {
         let (owner, ttl) = (Owner::Held(held.clone()).encode(), held.ttl.into());
         let mark = if self.rows.appended {
             Append::new(row)
-                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.marker.clone(), columns.held.clone())
                 .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
                 .into()
         } else {
             Put::new(row)
-                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.marker.clone(), columns.held.clone())
                 .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
                 .into()
@@ -202,12 +202,15 @@ impl LockLocation {
         &self,
         index: usize,
         row_lease: &RowLease,
-        marker: Bytes,
         owner: &Owner,
         ttl: Millis,
     ) -> Mutation {
         let family = &self.rows.family;
         let columns = self.rows.columns(index);
+        let marker = match owner {
+            Owner::Held(_) => columns.held.clone(),
+            Owner::Free { .. } | Owner::FreedUnconditionally { .. } => Bytes::new(),
+        };
         Put::new(self.rows.rows[index].clone())
             .cell_at(
                 family.clone(),

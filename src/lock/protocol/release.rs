@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use hbase_client::{
     BytesBinary, Mutation,
     low_level::{CallKind, RegionAction},
@@ -265,7 +264,7 @@ impl LockLocation {
     /// Returns the mutation that overwrites a hold. No cell under it lives longer than `ttl` after
     /// its timestamp.
     pub(in crate::lock) fn giving_back(&self, index: usize, row_lease: &RowLease, ttl: Millis) -> Mutation {
-        self.rewrite(index, row_lease, Bytes::new(), &Owner::Free { ttl }, ttl)
+        self.rewrite(index, row_lease, &Owner::Free { ttl }, ttl)
     }
 
     /// Revokes the lock, or only the hold of this token, and logs that. Returns `None` if there was

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::{
     claim::{self, AGAIN, LockClaim, TRIES},
-    layout::HELD,
     location::{LockChange, LockLocation},
     owner::{HeldBy, LockToken, Millis, Owner},
     row_state::{RowLease, fencing_number},
@@ -61,7 +60,7 @@ impl LockLocation {
                 .iter()
                 .enumerate()
                 .map(|(index, row_lease)| {
-                    let mut mutations = vec![self.rewrite(index, row_lease, HELD, &owner, ttl)];
+                    let mut mutations = vec![self.rewrite(index, row_lease, &owner, ttl)];
                     mutations.extend(self.count(index));
                     self.if_held(index, row_lease, mutations)
                 })

@@ -1,5 +1,5 @@
 //! Several independent holds in one row of a lock table, each in its own columns: the basis of
-//! permits, readers and leaders.
+//! permits, readers, leaders and members.
 //!
 //! A slot is a lock with its own columns. Its marker, owner cell, lease, renewals and releases are
 //! those of any lock. The slots of a row share a counter, which numbers all holds of the row, and
@@ -20,7 +20,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    layout::{DEFINITION, FAMILY, FENCING, LockRows, MARKER, OWNER, SlotColumn},
+    layout::{DEFINITION, FAMILY, FENCING, HELD, LockRows, MARKER, OWNER, SlotColumn},
     location::LockLocation,
     owner::LockToken,
     row_state::{RowState, fencing_number},
@@ -47,6 +47,8 @@ pub(crate) struct SlotRow {
     /// The row key without its leading byte.
     key: String,
     row: Bytes,
+    /// What its holds of this process show to others.
+    data: Bytes,
 }
 
 /// A row of slots at one moment.
@@ -57,6 +59,8 @@ pub(crate) struct SlotsSeen {
     pub(crate) number: Option<i64>,
     /// The slots that are held.
     pub(crate) held: BTreeMap<String, LockHolder>,
+    /// The data of those that have some.
+    pub(crate) data: BTreeMap<String, Bytes>,
 }
 
 /// The definition of a row, as it was read.
@@ -78,6 +82,7 @@ impl LockManager {
             table: location.table,
             row: distributed_row(key.as_bytes()),
             key,
+            data: Bytes::new(),
         })
     }
 
@@ -113,6 +118,11 @@ impl SlotRow {
         &self.table
     }
 
+    /// Returns the row for holds that show this data to others.
+    pub(crate) fn with_data(self, data: Bytes) -> Self {
+        Self { data, ..self }
+    }
+
     /// Returns the time of the wall clock, for ages in messages.
     pub(crate) fn wall_clock(&self) -> SystemTime {
         self.table.connection().environment().wall_clock()
@@ -131,7 +141,7 @@ impl SlotRow {
 
     pub(in crate::lock) fn location(&self, slots: &[String]) -> LockLocation {
         self.local
-            .location(self.table.clone(), LockRows::slots(&self.row, slots))
+            .location(self.table.clone(), LockRows::slots(&self.row, slots, &self.data))
     }
 
     /// Waits for the turn among the tasks of this process. The error is the reason for not getting
@@ -297,6 +307,7 @@ impl SlotsSeen {
         for (slot, state) in slots.iter().zip(states) {
             if state.occupant().is_none() {
                 self.held.remove(slot);
+                self.data.remove(slot);
             }
         }
     }
@@ -325,6 +336,10 @@ impl SlotsSeen {
             let occupant = RowState::of_cells(cells.marker, cells.owner, cells.fencing, None).occupant();
             if let (Some(occupant), Ok(slot)) = (occupant, std::str::from_utf8(slot)) {
                 seen.held.insert(slot.to_owned(), LockHolder::of(occupant));
+                let data = cells.marker.and_then(|marker| marker.value.strip_prefix(&HELD[..]));
+                if let Some(data) = data.filter(|data| !data.is_empty()) {
+                    seen.data.insert(slot.to_owned(), Bytes::copy_from_slice(data));
+                }
             }
         }
         seen
