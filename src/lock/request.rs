@@ -225,6 +225,7 @@ impl LockRequest {
         let loss = match resumed.map_err(|error| self.in_context(error))? {
             Ok(claim) => {
                 let term = Term::ending(self.clock(), claim.end(), self.lease, self.margin(), self.renewed);
+                let term = term.in_session(self.session_hold());
                 match term.loss() {
                     None => {
                         let guard = LockGuard::new(self.name.clone(), self.location.clone(), claim, term);
@@ -377,6 +378,7 @@ impl LockRequest {
 
     pub(super) fn guard(&self, claim: LockClaim) -> LockGuard {
         let term = Term::new(self.clock(), claim.since, self.lease, self.margin(), self.renewed);
+        let term = term.in_session(self.session_hold());
         LockGuard::new(self.name.clone(), self.location.clone(), claim, term)
     }
 

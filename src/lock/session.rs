@@ -1,16 +1,25 @@
 //! Sessions: holds that end together.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::select_all;
 use tokio::{
-    sync::watch,
+    sync::Notify,
     time::{Instant, timeout},
 };
 
 use super::{
     hold::{
         background::{BackgroundTasks, TrackedTask},
+        guard::LockGuard,
         lease::DEFAULT_LEASE,
     },
     manager::LockManager,
@@ -106,7 +115,9 @@ pub enum SessionEnd {
 pub(crate) struct SessionState {
     name: String,
     /// `None` while it lasts.
-    end: watch::Sender<Option<SessionEnd>>,
+    end: Mutex<Option<SessionEnd>>,
+    /// Notified at its end.
+    ended: Notify,
     /// The holds that are neither released nor known to be lost.
     holds: BackgroundTasks,
 }
@@ -116,7 +127,10 @@ pub(super) struct SessionHold {
     session: Arc<SessionState>,
     /// Its name.
     hold: String,
-    _counted: TrackedTask,
+    /// Whether the hold was returned to the caller, so its loss is one of the session.
+    is_joined: AtomicBool,
+    /// `None` if it has left.
+    counted: Mutex<Option<TrackedTask>>,
 }
 
 impl LockManager {
@@ -136,7 +150,8 @@ impl LockManager {
         }
         let state = SessionState {
             name,
-            end: watch::Sender::new(None),
+            end: Mutex::default(),
+            ended: Notify::new(),
             holds: BackgroundTasks::default(),
         };
         Ok(Session {
@@ -214,7 +229,7 @@ impl Session {
             let operation = format!("closing session {:?}", state.name);
             error.with_hint(hint).at_operation(operation).at_table(table)
         })?;
-        Ok(state.end.borrow().clone().unwrap_or(SessionEnd::Closed))
+        Ok(state.end().unwrap_or(SessionEnd::Closed))
     }
 
     pub(super) fn state(&self) -> &Arc<SessionState> {
@@ -243,83 +258,84 @@ impl SessionState {
     }
 
     fn is_open(&self) -> bool {
-        self.end.borrow().is_none()
+        self.locked_end().is_none()
+    }
+
+    fn end(&self) -> Option<SessionEnd> {
+        self.locked_end().clone()
+    }
+
+    fn locked_end(&self) -> MutexGuard<'_, Option<SessionEnd>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ended(&self) -> SessionEnd {
-        let mut changes = self.end.subscribe();
         loop {
-            if let Some(end) = &*changes.borrow_and_update() {
-                return end.clone();
+            // It is notified from here on, although it is not polled yet.
+            let ended = self.ended.notified();
+            if let Some(end) = self.end() {
+                return end;
             }
-            // The sender is here, so the channel is open.
-            let _ = changes.changed().await;
+            ended.await;
         }
     }
 
     fn close(&self) {
-        self.end.send_if_modified(|end| {
-            let is_open = end.is_none();
-            if is_open {
-                *end = Some(SessionEnd::Closed);
-            }
-            is_open
-        });
+        self.locked_end().get_or_insert(SessionEnd::Closed);
+        self.ended.notify_waiters();
+    }
+
+    /// Ends the session by the loss of a hold, unless another was lost before.
+    fn lose(&self, hold: &str, loss: &LockLoss) {
+        let mut end = self.locked_end();
+        // A hold may be found lost when it is released at the end.
+        if matches!(&*end, None | Some(SessionEnd::Closed)) {
+            *end = Some(SessionEnd::Lost {
+                hold: hold.to_owned(),
+                loss: loss.clone(),
+            });
+        }
+        drop(end);
+        self.ended.notify_waiters();
     }
 
     /// Returns the error of a request that the end of its session stopped.
     fn ended_error(&self) -> Error {
-        let why = match &*self.end.borrow() {
-            Some(end) => end.to_string(),
-            None => "it is open".to_owned(),
-        };
-        let text = format!("session {:?} has ended: {why}", self.name);
+        let why = self.end().map(|end| format!(": {end}")).unwrap_or_default();
+        let text = format!("session {:?} has ended{why}", self.name);
         Error::new(ErrorKind::LockLost, text).with_hint("open another session, and acquire its holds again")
     }
 }
 
 impl SessionHold {
-    /// Counts a hold among those of a session.
-    pub(super) fn new(session: &Arc<SessionState>, hold: String) -> Self {
-        Self {
-            _counted: session.holds.begin(),
-            session: Arc::clone(session),
-            hold,
-        }
+    /// Joins the session: it ends with the loss of this hold from now on.
+    pub(super) fn join(&self) {
+        self.is_joined.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves the session, which no longer waits for the release of this hold.
+    pub(super) fn leave(&self) {
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(counted);
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.session.is_open()
     }
 
-    /// Returns the session's state, for waiting.
-    pub(super) fn session(&self) -> Arc<SessionState> {
-        Arc::clone(&self.session)
+    /// Waits until the session ends.
+    pub(super) async fn ended(&self) {
+        self.session.ended().await;
     }
 
-    /// Ends the session, unless a hold was lost before. A release by a transaction is no loss, nor is
-    /// one whose answer was lost.
+    /// Ends the session if the hold has joined it. A release by a transaction is no loss, nor is one
+    /// whose answer was lost.
     pub(super) fn lost(&self, loss: &LockLoss) {
-        if !matches!(loss, LockLoss::Expired | LockLoss::Removed | LockLoss::Taken(_)) {
-            return;
+        let is_own = matches!(loss, LockLoss::Expired | LockLoss::Removed | LockLoss::Taken(_));
+        if is_own && self.is_joined.load(Ordering::Relaxed) {
+            self.session.lose(&self.hold, loss);
         }
-        self.session.end.send_if_modified(|end| {
-            // A hold may be found lost when it is released at the end.
-            let is_first = !matches!(end, Some(SessionEnd::Lost { .. }));
-            if is_first {
-                *end = Some(SessionEnd::Lost {
-                    hold: self.hold.clone(),
-                    loss: loss.clone(),
-                });
-            }
-            is_first
-        });
     }
-}
-
-/// Waits until a session ends.
-pub(super) async fn ended(session: Arc<SessionState>) {
-    session.ended().await;
 }
 
 /// Completes an acquisition, unless a session of its requests ends first.
@@ -351,21 +367,29 @@ pub(crate) async fn while_open<T>(
 }
 
 impl LockRequest {
-    /// Adds a hold to the session of this request, if it has one.
+    /// Counts a hold of this request in its session.
+    pub(super) fn session_hold(&self) -> Option<SessionHold> {
+        let session = self.session.as_ref()?;
+        Some(SessionHold {
+            session: Arc::clone(session),
+            hold: self.name.clone(),
+            is_joined: AtomicBool::new(false),
+            counted: Mutex::new(Some(session.holds.begin())),
+        })
+    }
+
+    /// Adds a hold that is returned to the caller to the session of this request, if it has one.
     ///
     /// # Errors
     ///
     /// Returns [`LockLost`](ErrorKind::LockLost) if the session has ended. The hold is released in
     /// the background then.
-    pub(crate) fn admit(&self, guard: super::LockGuard) -> Result<super::LockGuard> {
-        let Some(session) = &self.session else {
-            return Ok(guard);
-        };
-        guard.hold.held.join(session);
-        if session.is_open() {
-            Ok(guard)
-        } else {
-            Err(self.in_context(session.ended_error()))
+    pub(crate) fn admit(&self, guard: LockGuard) -> Result<LockGuard> {
+        match &self.session {
+            Some(session) if !guard.hold.held.term.join_session() => {
+                Err(self.in_context(session.ended_error()))
+            }
+            _ => Ok(guard),
         }
     }
 }
@@ -384,7 +408,7 @@ impl fmt::Debug for Session {
         f.debug_struct("Session")
             .field("name", &self.name())
             .field("ttl", &self.lease)
-            .field("end", &*self.state().end.borrow())
+            .field("end", &self.state().end())
             .finish_non_exhaustive()
     }
 }
@@ -398,7 +422,7 @@ mod tests {
     use crate::{
         Level,
         coordination::{Election, Group, Semaphore},
-        lock::{LockGuard, LockSet, ReleaseOutcome, manager::two_processes},
+        lock::{LockSet, ReleaseOutcome, manager::two_processes},
     };
 
     const LEASE: Duration = Duration::from_secs(6);

@@ -24,6 +24,7 @@
 //! | `limits` | transactions at their limits |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
+//! | `sessions` | holds that end together, and the members of a group |
 //! | `single_changes` | one change of each object |
 //! | `processes` | runs in two processes |
 //! | `records` | a transport that sends records, as TLS does |
@@ -58,6 +59,7 @@ mod scans;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
+mod sessions;
 mod single_changes;
 mod transfers;
 mod updates;
@@ -99,6 +101,14 @@ fn followers_see_one_leader_at_a_time() {
     Simulation::from_env("elections")
         .steady_clocks()
         .run(elections::scenario);
+}
+
+#[test]
+fn holds_of_a_session_end_together() {
+    // A doubled acquisition takes a lock again after its release, for one lease.
+    Simulation::from_env("sessions")
+        .steady_clocks()
+        .run(sessions::scenario);
 }
 
 #[test]

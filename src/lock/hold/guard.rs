@@ -99,6 +99,7 @@ impl LockGuard {
         };
         let clock = held.term.clock().clone();
         let term = Term::ending(clock, until, request.lease, request.margin(), request.renewed);
+        let term = term.in_session(request.session_hold());
         let guard = Self::new(held.name.clone(), held.location.clone(), claim.clone(), term);
         drop(claim);
         // The other guard releases the hold from now on.

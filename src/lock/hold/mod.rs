@@ -37,7 +37,6 @@ use self::{
 use super::{
     protocol::owner::LockToken,
     queue::local::LocalClaim,
-    session::{SessionHold, SessionState},
     state::{LockLoss, ReleaseOutcome},
 };
 use crate::{
@@ -283,10 +282,6 @@ impl<R: HeldLocation> Held<R> {
         }
     }
 
-    /// Adds the hold to a session.
-    pub(in crate::lock) fn join(&self, session: &Arc<SessionState>) {
-        self.term.join(SessionHold::new(session, self.name.clone()));
-    }
 
     /// Releases the lock, with retries until its lease expires on the server.
     async fn vacate_until_it_expires(&self, claim: &R::Claim) {

@@ -1,6 +1,7 @@
 //! The lease of a lock as this process counts it, shared by the guard and its keeper.
 
 use std::{
+    future::pending,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +13,7 @@ use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
 use super::clock::{Clock, Moment};
 use crate::lock::{
-    session::{self, SessionHold},
+    session::SessionHold,
     state::{LockLoss, ReleaseOutcome},
 };
 
@@ -25,8 +26,8 @@ pub(crate) struct Term<T> {
     status: watch::Sender<Status>,
     /// The claim among the tasks of this process, dropped when the lock is lost or released.
     local_claim: Mutex<Option<T>>,
-    /// The session that ends the term, if the hold has joined one and is not released.
-    session: watch::Sender<Option<SessionHold>>,
+    /// The session that ends the term.
+    session: Option<SessionHold>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,22 +62,33 @@ impl<T> Term<T> {
             renewed: AtomicBool::new(renewed),
             status: watch::Sender::new(Status::Held(until)),
             local_claim: Mutex::new(None),
-            session: watch::Sender::new(None),
+            session: None,
         }
     }
 
-    /// Joins a session. The term ends with it from now on, and it with the loss of this hold.
-    pub(in crate::lock) fn join(&self, session: SessionHold) {
-        self.session.send_replace(Some(session));
+    /// Ends the term with a session.
+    pub(in crate::lock) fn in_session(self, session: Option<SessionHold>) -> Self {
+        Self { session, ..self }
+    }
+
+    /// Ends the session with the loss of this hold from now on. Returns whether the session lasts.
+    pub(in crate::lock) fn join_session(&self) -> bool {
+        let Some(session) = &self.session else {
+            return true;
+        };
+        session.join();
         // It may have been lost before.
         if let Some(loss) = self.loss() {
-            self.report_to_session(&loss);
+            session.lost(&loss);
         }
+        session.is_open()
     }
 
     /// Leaves the session, which no longer waits for the release of this hold.
     pub(crate) fn leave_session(&self) {
-        self.session.send_replace(None);
+        if let Some(session) = &self.session {
+            session.leave();
+        }
     }
 
     /// Keeps the local claim as long as the lock is held.
@@ -156,6 +168,7 @@ impl<T> Term<T> {
             // timers.
             let changed = async {
                 tokio::select! {
+                    biased;
                     _ = status.changed() => {}
                     () = self.session_ended() => {}
                 }
@@ -257,25 +270,21 @@ impl<T> Term<T> {
     }
 
     fn is_in_open_session(&self) -> bool {
-        self.session.borrow().as_ref().is_none_or(SessionHold::is_open)
+        self.session.as_ref().is_none_or(SessionHold::is_open)
     }
 
-    /// Waits until the session of this hold has ended, also one that it has not joined yet.
+    /// Waits until the session of this hold has ended.
     pub(super) async fn session_ended(&self) {
-        let mut joined = self.session.subscribe();
-        // The sender is here, so the channel is open.
-        let session = joined.wait_for(Option::is_some).await;
-        let session = session.ok().and_then(|hold| hold.as_ref().map(SessionHold::session));
-        match session {
-            Some(session) => session::ended(session).await,
-            None => std::future::pending().await,
+        match &self.session {
+            Some(session) => session.ended().await,
+            None => pending().await,
         }
     }
 
     /// Ends the session if this loss is one of the hold itself.
     pub(super) fn report_to_session(&self, loss: &LockLoss) {
-        if let Some(hold) = &*self.session.borrow() {
-            hold.lost(loss);
+        if let Some(session) = &self.session {
+            session.lost(loss);
         }
     }
 
