@@ -154,8 +154,17 @@ impl Group {
     ///
     /// Returns an error if the call fails.
     pub async fn members(&self) -> Result<Vec<Member>> {
+        Ok(self.show().await?.members)
+    }
+
+    /// Reads the group.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the call fails.
+    pub async fn show(&self) -> Result<GroupInfo> {
         let seen = self.row.read(self.row.table().deadline()).await;
-        Ok(members(seen.map_err(|error| self.in_context(error))?))
+        Ok(info(self.key(), seen.map_err(|error| self.in_context(error))?))
     }
 
     /// Returns a stream of the members: the current ones first, then all of them after each change.

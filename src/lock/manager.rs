@@ -287,6 +287,12 @@ impl LockManager {
         self.shared.table.name()
     }
 
+    /// Returns the name of this process as a holder.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        &self.shared.local.holder
+    }
+
     /// Returns whether locks have a companion row; see
     /// [`LockTableOptions::without_java_clients`](super::LockTableOptions::without_java_clients).
     #[must_use]

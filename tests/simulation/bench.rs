@@ -81,8 +81,13 @@ pub(crate) fn java_row(key: &str) -> Vec<u8> {
 pub(crate) fn lease(rng: &mut Rng) -> Duration {
     Duration::from_millis(match rng.u8(..3) {
         0 => rng.u64(7_000..15_000),
-        _ => rng.u64(600..3_000),
+        _ => return short_lease(rng),
     })
+}
+
+/// Returns a lease that is never renewed in company.
+pub(crate) fn short_lease(rng: &mut Rng) -> Duration {
+    Duration::from_millis(rng.u64(600..3_000))
 }
 
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{CLIENT, connect, java_row, lease, lock_options},
+    bench::{CLIENT, connect, java_row, lease, lock_options, short_lease},
     histories::Checked,
     holds_checker::History,
     linearizable::objects::{ObjectLog, RecordedHold},
@@ -112,7 +112,7 @@ pub(crate) async fn scenario(world: World) {
         let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0i64);
         data.put(put).await.unwrap();
     }
-    let lease = lease(&mut rng);
+    let lease = if has_java { short_lease(&mut rng) } else { lease(&mut rng) };
     let history = History::new();
     let log = ObjectLog::new();
     let spans = Rc::new(Spans::default());

@@ -14,13 +14,13 @@ use hbase_txn::{
     ClientErrorKind,
     admin::Admin,
     client::{
-        Append, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, RowOperation, Scan,
+        Append, Condition, Config, Connection, Delete, FamilyDescriptor, Get, Increment, Put, RowOperation, Scan,
         Table, TableDescriptor,
     },
 };
 use tokio::{task::LocalSet, time::timeout};
 
-use crate::bench::{FAMILY, connect};
+use crate::bench::{FAMILY, connect, connect_with};
 
 /// The number of tasks, each with a client of its own or all with one client, whose calls carry
 /// operations of several tasks.
@@ -98,7 +98,10 @@ pub(crate) async fn scenario(world: World) {
     let tally = Rc::new(Tally::default());
     let tasks = LocalSet::new();
     let shared = if count == TASKS[1] {
-        Some(connect(&world, &mut rng).await)
+        // With more time than a get waits for a call before it enters another.
+        let call = Duration::from_millis(*rng.choice(&[200, 1_000, 10_000]).unwrap());
+        let set = |config: Config| config.with_read_timeout(call).with_write_timeout(call);
+        Some(connect_with(&world, &mut rng, set).await)
     } else {
         None
     };

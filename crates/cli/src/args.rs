@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     cmd::{
-        coordination::{elect, rwlock, semaphore},
+        coordination::{elect, group, rwlock, semaphore},
         dev, doctor, label,
         latch::{self, barrier},
         lock, manual, namespace, permissions, provision, quota, region_server, replication_peer, rows,
@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Elect(elect::Elect),
     /// Run a command as one of many readers or as the only writer
     Rwlock(rwlock::RwLock),
+    /// Run a command as a member of a group, or show and evict the members
+    Group(group::Group),
     Get(rows::Get),
     Scan(rows::Scan),
     Put(rows::Put),
@@ -149,6 +151,7 @@ impl Command {
             Self::Semaphore(semaphore) => semaphore.run(global).await,
             Self::Elect(elect) => elect.run(global).await,
             Self::Rwlock(lock) => lock.run(global).await,
+            Self::Group(group) => group.run(global).await,
             Self::Get(get) => get.run(global).await,
             Self::Scan(scan) => scan.run(global).await,
             Self::Put(put) => put.run(global).await,

@@ -1,4 +1,4 @@
-//! `semaphore`, `elect` and `rwlock`.
+//! `semaphore`, `elect`, `rwlock` and `group`.
 
 use std::{
     io::Read,
@@ -276,6 +276,44 @@ fn readers_run_beside_each_other_and_a_writer_alone() {
     );
 }
 
+fn group(table: &TestTable, action: &str, options: &[&str]) -> Answer {
+    run(&arguments(table, ["group", action], &[], options))
+}
+
+#[test]
+fn members_are_shown_with_their_data_while_their_commands_run() {
+    let table = lock_table("members");
+    let show = || group(&table, "show", &[]);
+    let join = |name: &str, data: &str| {
+        let options = [&["--holder", name, "--ttl", "3s", "--data", data], &UNTIL_TOLD[..]].concat();
+        start(&arguments(&table, ["group", "run"], &[], &options))
+    };
+    let members = |seen: &Value| seen["members"].as_array().unwrap().clone();
+    let mut first = join("first", "10.0.0.7:9000");
+    until("joined", show, |seen| members(seen).len() == 1);
+    let second = join("second", r"\x00here");
+    let seen = until("both joined", show, |seen| members(seen).len() == 2);
+    let member = |place: usize| {
+        let member = &seen["members"][place];
+        (member["holder"].clone(), member["data"].clone())
+    };
+    assert_eq!(member(0), (json!("first"), json!("10.0.0.7:9000")));
+    assert_eq!(member(1), (json!("second"), json!(r"\x00here")));
+    let token = seen["members"][1]["token"].as_str().unwrap();
+    let evicted = told(&group(&table, "release", &["--token", token, "--force"]), 0);
+    assert_eq!(
+        evicted,
+        json!({"group": "GRP#DC#fra#svc#a", "outcome": "evicted", "holder": "second"})
+    );
+    answer(second).refused(4, &["GRP#DC#fra#svc#a", "lost", "revoked"]);
+    drop(first.stdin.take());
+    assert!(answer(first).done().starts_with("GRP#DC#fra#svc#a "));
+    assert_eq!(members(&told(&show(), 0)), [] as [Value; 0]);
+    let page = run(&["group", "show", &table.0, "GRP#DC#fra#svc#a"]).done();
+    assert_eq!(page, "GRP#DC#fra#svc#a: no members\n");
+    group(&table, "run", &["--wait", "1s", "--", "true"]).refused(2, &["--wait"]);
+}
+
 #[test]
 fn everything_held_in_a_table_is_listed_with_its_kind() {
     let table = lock_table("list-all");
@@ -302,13 +340,14 @@ fn everything_held_in_a_table_is_listed_with_its_kind() {
     let holders = [
         hold(["elect", "run"], "first"),
         hold(["rwlock", "read"], "reader"),
+        hold(["group", "run"], "member"),
     ];
     let list = |options: &[&str]| {
         let which = ["lock", "list", &table.0, "--output", "json"];
         run(&[&which, options].concat()).objects()
     };
     let deadline = Instant::now() + Duration::from_secs(30);
-    while list(&["--all"]).len() < 5 {
+    while list(&["--all"]).len() < 6 {
         assert!(Instant::now() < deadline, "{:?}", list(&["--all"]));
     }
     let mut listed = list(&["--all"]);
@@ -319,6 +358,7 @@ fn everything_held_in_a_table_is_listed_with_its_kind() {
         .collect();
     let expected = [
         "LEAD#DC#fra#svc#a",
+        "GRP#DC#fra#svc#a",
         "DC#fra#svc#a",
         "RW#DC#fra#svc#a",
         "SEM#DC#fra#svc#a",
@@ -326,16 +366,17 @@ fn everything_held_in_a_table_is_listed_with_its_kind() {
     ];
     assert_eq!(names, expected);
     assert_eq!(listed[0]["leader"]["holder"], "first");
-    assert_eq!(listed[1]["holder"], "alone");
-    assert_eq!(listed[2]["readers"][0]["holder"], "reader");
+    assert_eq!(listed[1]["members"][0]["holder"], "member");
+    assert_eq!(listed[2]["holder"], "alone");
+    assert_eq!(listed[3]["readers"][0]["holder"], "reader");
     assert_eq!(
-        (&listed[3]["available"], &listed[4]["available"]),
+        (&listed[4]["available"], &listed[5]["available"]),
         (&json!(1), &json!(2))
     );
     // The commands of each kind accept the name.
     for (object, group) in listed
         .iter()
-        .zip(["elect", "lock", "rwlock", "semaphore", "semaphore"])
+        .zip(["elect", "group", "lock", "rwlock", "semaphore", "semaphore"])
     {
         let name = object[object["kind"].as_str().unwrap()].as_str().unwrap();
         let shown = told(&run(&[group, "show", &table.0, name, "--output", "json"]), 0);

@@ -8,7 +8,7 @@ use futures::{
 };
 use hbase_txn::{
     Result,
-    coordination::{Election, ReadWriteLock, Semaphore},
+    coordination::{Election, Group, ReadWriteLock, Semaphore},
     lock::{LockEvent, LockHolder, LockManager},
 };
 use tokio::time::{interval, sleep, timeout};
@@ -71,6 +71,16 @@ pub(super) fn obstacles(locks: &LockManager, named: &Named<'_>) -> Result<Obstac
                     Ok(Obstacle::held_by(
                         info.holders.into_iter().map(|held| held.holder),
                     ))
+                }
+            })
+        }
+        Kind::Group => {
+            let group = Group::new(locks, level, &id)?;
+            polled(move || {
+                let group = group.clone();
+                async move {
+                    let members = group.members().await?.into_iter();
+                    Ok(Obstacle::held_by(members.map(|member| member.holder)))
                 }
             })
         }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use hbase_txn::{
     coordination::{Election, Leader},
-    lock::{LockManager, LockName},
+    lock::{LockManager, LockName, Session},
 };
 use serde::Serialize;
 
@@ -113,9 +113,8 @@ impl Elect {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
             Action::Run(run) => {
-                let ask = async |locks: LockManager, terms: Terms<'_>| {
-                    let campaign = open(&locks, &terms.named.name)?.campaign();
-                    let mut campaign = campaign.ttl(terms.lease).skew_margin(terms.margin);
+                let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
+                    let mut campaign = open(locks, &terms.named.name)?.campaign().session(session);
                     if let Some(wait) = terms.wait {
                         campaign = campaign.wait(wait);
                     }

@@ -9,7 +9,9 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
-use super::{elect::ElectionObject, rwlock::RwLockObject, semaphore::SemaphoreObject};
+use super::{
+    elect::ElectionObject, group::GroupObject, rwlock::RwLockObject, semaphore::SemaphoreObject,
+};
 use crate::{
     cmd::{
         lock::{look::LockObject, which::Kind},
@@ -30,8 +32,8 @@ use crate::{
 pub(crate) struct List {
     /// Lock table, with its namespace if it has one
     table: TableName,
-    /// Elections, semaphores and read/write locks too, each with its kind; a semaphore also without
-    /// holders
+    /// Elections, semaphores, read/write locks and groups too, each with its kind; a semaphore also
+    /// without holders
     #[arg(long)]
     all: bool,
     /// Only locks of this level; as with --farm and --client, without keys in another form than
@@ -46,7 +48,7 @@ pub(crate) struct List {
     client: Option<String>,
 }
 
-const LIST: &str = r#"Example: hbase-txn lock list locks --client billing --output json; its objects are those of lock show, with null for `fencing`. With --all each object also has `kind`: lock, election, semaphore or rwlock; the objects are those of the `show` of that kind.
+const LIST: &str = r#"Example: hbase-txn lock list locks --client billing --output json; its objects are those of lock show, with null for `fencing`. With --all each object also has `kind`: lock, election, semaphore, rwlock or group; the objects are those of the `show` of that kind.
 
 The commands accept a listed name in place of --farm, --level and --client: hbase-txn lock show locks DC#fra#billing#nightly"#;
 
@@ -64,6 +66,7 @@ enum AnyObject<'a> {
     Election(ElectionObject<'a>),
     Semaphore(SemaphoreObject<'a>),
     RwLock(RwLockObject<'a>),
+    Group(GroupObject<'a>),
 }
 
 impl List {
@@ -124,6 +127,7 @@ fn object(info: &CoordinationInfo) -> Option<ListedObject<'_>> {
         CoordinationState::ReadWrite(state) => {
             (Kind::RwLock, AnyObject::RwLock(RwLockObject::new(name, state)))
         }
+        CoordinationState::Group(state) => (Kind::Group, AnyObject::Group(GroupObject::new(name, state))),
         _ => return None,
     };
     Some(ListedObject {
@@ -201,6 +205,10 @@ fn page_of_all(locks: &[LockInfo], others: &[CoordinationInfo]) -> String {
                 rows.extend(writer.map(|holder| line(Kind::RwLock, key, does.clone(), holder)));
                 let readers = lock.readers.iter();
                 rows.extend(readers.map(|holder| line(Kind::RwLock, key, "reads".to_owned(), holder)));
+            }
+            CoordinationState::Group(group) => {
+                let members = group.members.iter().map(|member| &member.holder);
+                rows.extend(members.map(|holder| line(Kind::Group, key, "member".to_owned(), holder)));
             }
             _ => {}
         }

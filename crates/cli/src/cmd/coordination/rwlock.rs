@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use hbase_txn::{
     coordination::{ReadWriteInfo, ReadWriteLock},
-    lock::{LockManager, LockName},
+    lock::{LockManager, LockName, Session},
 };
 use serde::Serialize;
 
@@ -115,11 +115,11 @@ fn open(locks: &LockManager, name: &LockName) -> hbase_txn::Result<ReadWriteLock
 }
 
 async fn lock_and_run(run: Run, global: &Global, writes: bool) -> Outcome {
-    let ask = async |locks: LockManager, terms: Terms<'_>| {
-        let lock = open(&locks, &terms.named.name)?;
+    let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
+        let lock = open(locks, &terms.named.name)?;
         let request = if writes { lock.write() } else { lock.read() };
-        let request = request.ttl(terms.lease).wait(terms.wait.unwrap_or_default());
-        request.auto_renew().skew_margin(terms.margin).acquire().await
+        let request = request.session(session).wait(terms.wait.unwrap_or_default());
+        request.acquire().await
     };
     run.run(global, Kind::RwLock, ask).await
 }

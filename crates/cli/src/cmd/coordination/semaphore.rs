@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hbase_txn::{
     ErrorKind,
     coordination::{PermitHolder, PermitRequest, Semaphore as Permits, SemaphoreInfo},
-    lock::{LockManager, LockName, LockToken},
+    lock::{LockManager, LockName, LockToken, Session},
 };
 use serde::Serialize;
 
@@ -313,9 +313,9 @@ impl Acquire {
 impl Run {
     async fn run(self, global: &Global) -> Outcome {
         let permits = self.count.get()?;
-        let ask = async |locks: LockManager, terms: Terms<'_>| {
-            let request = request(&locks, &terms, permits).await?.auto_renew();
-            request.skew_margin(terms.margin).acquire().await
+        let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
+            let request = request(locks, &terms, permits).await?;
+            request.session(session).acquire().await
         };
         self.command
             .run(global, Kind::Semaphore, &self.asked, None, ask)

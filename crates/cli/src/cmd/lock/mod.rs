@@ -27,7 +27,7 @@ pub(super) mod which;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hbase_txn::lock::{LockManager, LockToken};
+use hbase_txn::lock::{LockManager, LockToken, Session};
 
 use self::{
     request::Terms,
@@ -89,9 +89,8 @@ impl Lock {
         match self.action {
             Action::Acquire(acquire) => acquire.run(global).await,
             Action::Run(run) => {
-                let ask = async |locks: LockManager, terms: Terms<'_>| {
-                    let request = terms.lock(&locks)?.auto_renew().skew_margin(terms.margin);
-                    request.acquire().await
+                let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
+                    terms.lock(locks)?.session(session).acquire().await
                 };
                 run.run(global, Kind::Lock, ask).await
             }

@@ -6,7 +6,7 @@ use clap::Args;
 use hbase_txn::{
     ErrorKind,
     client::Connection,
-    lock::{LockGuard, LockManager, LockRequest, LockTableOptions},
+    lock::{LockManager, LockRequest, LockTableOptions, Session},
 };
 use tokio::time::timeout;
 
@@ -106,16 +106,26 @@ impl Asked {
         lease(&self.ttl)
     }
 
+    /// Refuses --wait, for what is never held by others.
+    pub(in crate::cmd) fn without_wait(&self) -> Result<(), Failure> {
+        match self.wait {
+            None => Ok(()),
+            Some(_) => Err(Failure::Unparsable(
+                "--wait is not for groups: a member waits for no other".to_owned(),
+            )),
+        }
+    }
+
     /// Acquires what `ask` requests, unless a signal stops the command first.
-    pub(in crate::cmd) async fn acquire(
+    pub(in crate::cmd) async fn acquire<T>(
         &self,
         global: &Global,
         signals: &mut Signals,
         kind: Kind,
         lock_use: LockUse,
         table: Option<&MissingTable>,
-        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
-    ) -> Result<LockGuard, Failure> {
+        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<T>,
+    ) -> Result<T, Failure> {
         let named = &self.which.named(kind)?;
         let lease = self.lease()?;
         let missing = match table {
@@ -172,6 +182,12 @@ pub(in crate::cmd) fn absent(named: &Named<'_>, error: hbase_txn::Error) -> Fail
 }
 
 impl Terms<'_> {
+    /// Opens a session with these terms.
+    pub(in crate::cmd) fn session(&self, locks: &LockManager) -> hbase_txn::Result<Session> {
+        let session = locks.session(locks.holder())?;
+        Ok(session.ttl(self.lease).skew_margin(self.margin))
+    }
+
     /// Creates the request for a lock.
     pub(in crate::cmd) fn lock(&self, locks: &LockManager) -> hbase_txn::Result<LockRequest> {
         let name = &self.named.name;
@@ -204,16 +220,16 @@ impl MissingTable {
     }
 }
 
-/// Returns the lock, unless a terminating signal arrives first.
-async fn unless_signalled(
+/// Returns what is acquired, unless a terminating signal arrives first.
+async fn unless_signalled<T>(
     signals: &mut Signals,
     opened: &OnceLock<LockManager>,
-    acquiring: impl Future<Output = Result<LockGuard, Failure>>,
-) -> Result<LockGuard, Failure> {
+    acquiring: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     // The request is dropped, and leaves the queue.
     tokio::select! {
         biased;
-        guard = acquiring => return guard,
+        acquired = acquiring => return acquired,
         () = signals.ending() => {}
     }
     if let Some(locks) = opened.get() {

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
-use hbase_txn::lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome};
+use hbase_txn::lock::{LockGuard, LockLoss, LockManager, ReleaseOutcome, Session, SessionEnd};
 use tokio::time::timeout;
 
 use super::{
@@ -46,12 +46,12 @@ pub(in crate::cmd) struct Command {
 }
 
 impl Run {
-    /// Acquires what `ask` requests, and runs the command while it is held.
+    /// Acquires what `ask` requests in a session, and runs the command while that lasts.
     pub(in crate::cmd) async fn run(
         self,
         global: &Global,
         kind: Kind,
-        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+        ask: impl AsyncFnOnce(&LockManager, &Session, Terms<'_>) -> hbase_txn::Result<LockGuard>,
     ) -> Outcome {
         let Request { asked, table } = &self.request;
         self.command.run(global, kind, asked, Some(table), ask).await
@@ -59,19 +59,25 @@ impl Run {
 }
 
 impl Command {
-    /// Acquires what `ask` requests, and runs the command while it is held.
+    /// Acquires what `ask` requests in a session, and runs the command while that lasts.
     pub(in crate::cmd) async fn run(
         &self,
         global: &Global,
         kind: Kind,
         asked: &Asked,
         table: Option<&MissingTable>,
-        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+        ask: impl AsyncFnOnce(&LockManager, &Session, Terms<'_>) -> hbase_txn::Result<LockGuard>,
     ) -> Outcome {
         let run = async {
             let mut signals = Signals::listen()?;
-            let guard = asked.acquire(global, &mut signals, kind, LockUse::Attached, table, ask);
-            run_under(guard.await?, self, &mut signals).await
+            let open = async |locks: LockManager, terms: Terms<'_>| {
+                let session = terms.session(&locks)?;
+                let guard = ask(&locks, &session, terms).await?;
+                Ok((session, guard))
+            };
+            let held = asked.acquire(global, &mut signals, kind, LockUse::Attached, table, open);
+            let (session, guard) = held.await?;
+            run_under(&session, guard, self, &mut signals).await
         };
         self.exit(run.await)
     }
@@ -93,8 +99,13 @@ pub(super) fn margin(lease: Duration) -> Duration {
     (lease / 3).min(GRACE + Duration::from_secs(1))
 }
 
-/// Runs a command under a lock, and releases the lock when the command ends.
-async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
+/// Runs a command under a lock of a session, and releases the lock when the command ends.
+async fn run_under(
+    session: &Session,
+    guard: LockGuard,
+    command: &Command,
+    signals: &mut Signals,
+) -> Outcome {
     let program = command.words.first().map(|program| program.display().to_string());
     let context = format!(
         "running {} under lock {}",
@@ -120,7 +131,11 @@ async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -
         tokio::select! {
             biased;
             status = running.wait(command.release_on_exit) => break status,
-            loss = guard.lost() => {
+            end = session.lost() => {
+                let loss = match end {
+                    SessionEnd::Lost { loss, .. } => loss.to_string(),
+                    end => end.to_string(),
+                };
                 warn(&context, &format!("the lock was lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
                 running.terminate().await;
                 // Releases the remains of the lock, without effect on the next holder.

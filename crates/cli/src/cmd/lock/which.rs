@@ -1,4 +1,4 @@
-//! The arguments that name a lock, an election, a semaphore or a read/write lock.
+//! The arguments that name a lock, an election, a semaphore, a read/write lock or a group.
 
 use std::{fmt, time::Duration};
 
@@ -52,10 +52,17 @@ pub(in crate::cmd) enum Kind {
     Election,
     Semaphore,
     RwLock,
+    Group,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Lock, Self::Election, Self::Semaphore, Self::RwLock];
+    const ALL: [Self; 5] = [
+        Self::Lock,
+        Self::Election,
+        Self::Semaphore,
+        Self::RwLock,
+        Self::Group,
+    ];
 
     /// Returns its name in JSON.
     pub(in crate::cmd) fn word(self) -> &'static str {
@@ -64,6 +71,7 @@ impl Kind {
             Self::Election => "election",
             Self::Semaphore => "semaphore",
             Self::RwLock => "rwlock",
+            Self::Group => "group",
         }
     }
 
@@ -81,6 +89,7 @@ impl Kind {
             Self::Lock => "holder",
             Self::Election => "leader",
             Self::Semaphore | Self::RwLock => "holders",
+            Self::Group => "members",
         }
     }
 
@@ -91,11 +100,12 @@ impl Kind {
             Self::Election => "LEAD#",
             Self::Semaphore => "SEM#",
             Self::RwLock => "RW#",
+            Self::Group => "GRP#",
         }
     }
 }
 
-/// A lock, an election, a semaphore or a read/write lock of a table.
+/// A lock, an election, a semaphore, a read/write lock or a group of a table.
 #[derive(Debug)]
 pub(in crate::cmd) struct Named<'a> {
     pub(in crate::cmd) table: &'a TableName,
