@@ -15,6 +15,7 @@ mod fenced_partitions;
 mod multi_tenant;
 mod outbox_inbox;
 mod partition_owner;
+mod shards;
 mod time_buckets;
 mod transfer;
 mod unique_index;
