@@ -28,8 +28,8 @@ const READER: &str = "r";
 /// that dies ends with its lease.
 ///
 /// A waiting writer excludes new readers, and acquires the lock when the current readers have
-/// released it. A reader cannot become a writer, or a writer a reader, without a release: two
-/// readers that both wanted to write would wait for each other.
+/// released it. A writer can [become a reader](Self::downgrade) without a release. A reader cannot
+/// become a writer: two readers that both wanted to write would wait for each other.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -119,6 +119,85 @@ impl ReadWriteLock {
             request: self.row.request(&[]),
             writes,
         }
+    }
+
+    /// Turns the hold of the writer into that of a reader, and returns the reader's guard: no other
+    /// process writes in between, and other readers get in when this returns. The reader has the
+    /// lease, the renewal and the session of the writer, and a higher [fencing
+    /// number](LockGuard::fencing).
+    ///
+    /// # Errors
+    ///
+    /// - [`LockLost`](ErrorKind::LockLost) if the guard does not hold the lock any more;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if it is not the writer of this lock;
+    /// - the errors of the calls.
+    ///
+    /// After an error neither is held: the writer's hold is released in the background, and so is a
+    /// reader's that may have been acquired.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, neither is held.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use hbase_txn::{Level, coordination::ReadWriteLock, lock::LockManagerOptions};
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("dlm_locks", &["D"], &[]);
+    /// # let options = LockManagerOptions::new("billing").farm("fra");
+    /// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+    /// let schema = ReadWriteLock::new(&locks, Level::Dc, "schema")?;
+    /// let writing = schema.write().acquire().await?;
+    /// // … change the schema …
+    /// let reading = schema.downgrade(writing).await?;
+    /// // … use it, as other readers do …
+    /// assert!(schema.read().try_acquire().await?.is_some());
+    /// assert!(reading.release().await?.is_released());
+    /// # Ok(()) });
+    /// ```
+    pub async fn downgrade(&self, writer: LockGuard) -> Result<LockGuard> {
+        let downgraded = self.become_reader(writer).await;
+        downgraded.map_err(|error| in_context(&self.row, error))
+    }
+
+    async fn become_reader(&self, writer: LockGuard) -> Result<LockGuard> {
+        if !self.row.is_held_by(&writer, &[WRITER.to_owned()]) {
+            let text = format!("the hold of {} is not that of this lock's writer", writer.name());
+            return Err(Error::invalid(text));
+        }
+        let lost = || {
+            let error = Error::new(ErrorKind::LockLost, "the writer does not hold the lock any more");
+            Err(error.with_hint("acquire it again"))
+        };
+        if !writer.is_held() {
+            return lost();
+        }
+        let request = self.row.request(&[]).with_terms_of(&writer);
+        let deadline = self.row.table().deadline();
+        let mut seen = SlotsSeen::default();
+        let reader = loop {
+            let Some(slot) = free_slot(&seen, READER, Self::MAX_READERS) else {
+                let why = format!("there are {} readers", seen.held.len());
+                return Err(Error::new(ErrorKind::LockUnavailable, why));
+            };
+            let (reader, behind) = self.row.attempt(&request, &[slot], deadline).await?;
+            seen = behind;
+            let holder = seen.held.get(WRITER).and_then(|writer| writer.token);
+            if holder != Some(writer.token()) {
+                // A reader that was acquired is dropped, and released in the background.
+                return lost();
+            }
+            // An expired reader may have had the slot.
+            if let Some(reader) = reader {
+                break request.admit(reader)?;
+            }
+        };
+        // The reader was acquired while the writer held the lock, so the writer may go now.
+        if let Err(error) = writer.release().await {
+            tracing::warn!(lock = %self.key(), %error, "cannot release the writer's hold; trying again in the background");
+        }
+        Ok(reader)
     }
 
     /// Reads the readers and the writer.

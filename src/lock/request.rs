@@ -364,6 +364,18 @@ impl LockRequest {
         }
     }
 
+    /// Returns the request for a hold with the lease, the renewal and the session of another one.
+    pub(crate) fn with_terms_of(self, guard: &LockGuard) -> Self {
+        let term = &guard.hold.held.term;
+        Self {
+            lease: term.lease(),
+            margin: Some(term.margin()),
+            renewed: term.is_renewed(),
+            session: term.session(),
+            ..self
+        }
+    }
+
     /// Returns the request for a place that is held until the lock itself is available: its lease is
     /// short and renewed, so that the place of a process that dies blocks others only for a moment.
     pub(crate) fn for_place(&self) -> Self {

@@ -308,6 +308,10 @@ impl SessionState {
 }
 
 impl SessionHold {
+    pub(super) fn session(&self) -> Arc<SessionState> {
+        Arc::clone(&self.session)
+    }
+
     /// Joins the session: it ends with the loss of this hold from now on.
     pub(super) fn join(&self) {
         self.is_joined.store(true, Ordering::Relaxed);

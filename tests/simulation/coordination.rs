@@ -35,6 +35,9 @@ const HOLDS: usize = 6;
 /// Enough in virtual time, as in `holds`.
 const MARGIN: Duration = Duration::from_millis(2);
 
+/// Longer than any request and the calls that it may take.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 /// A change of the number of permits.
 #[derive(Clone, Copy, Debug)]
 struct Resize {
@@ -114,7 +117,7 @@ async fn resize(locks: LockManager, permits: Rc<Permits>, mut rng: Rng) {
             permits.check_number(semaphore.permits());
             semaphore.resize(number).await
         };
-        let resized = timeout(Duration::from_secs(180), resized).await;
+        let resized = timeout(PATIENCE, resized).await;
         let resized = resized.expect("a change of the number of permits ends");
         permits.resizes.borrow_mut().push(Resize {
             asked,
@@ -186,7 +189,7 @@ impl Owner {
             let asked = Instant::now();
             let patience = match self.rng.u8(..10) {
                 0 => Duration::from_micros(self.rng.u64(..50_000)),
-                _ => Duration::from_secs(180),
+                _ => PATIENCE,
             };
             let (part, acquiring) = self.acquire(thing);
             match timeout(patience, acquiring).await {
@@ -242,7 +245,29 @@ impl Owner {
         (part, acquiring)
     }
 
-    async fn hold(&mut self, mut hold: Hold, guard: LockGuard) {
+    /// Ends a hold, a writer's sometimes by becoming a reader.
+    async fn hold(&mut self, hold: Hold, guard: LockGuard) {
+        let (began, end, guard) = self.keep(hold, guard).await;
+        if hold.part == WRITER && self.rng.bool() {
+            if let Ok(Ok(reader)) = timeout(PATIENCE, self.lock.downgrade(guard)).await {
+                let reading = Hold {
+                    part: 1,
+                    asked: began,
+                    // No writer may come in between.
+                    from: began,
+                    fencing: reader.fencing(),
+                    ..hold
+                };
+                let (_, end, reader) = self.keep(reading, reader).await;
+                release(reader, end).await;
+            }
+        } else {
+            release(guard, end).await;
+        }
+    }
+
+    /// Keeps a hold for a while. Returns the end of the stay and of the lease.
+    async fn keep(&mut self, mut hold: Hold, guard: LockGuard) -> (Instant, Instant, LockGuard) {
         let mut claim = Instant::now() + guard.remaining();
         // Mostly holds are short; sometimes a holder stays, or sleeps past its lease.
         match self.rng.u8(..10) {
@@ -265,8 +290,12 @@ impl Owner {
         if hold.thing == 0 {
             self.permits.holds.borrow_mut().push(hold);
         }
-        if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
-            assert_no_revocation(&loss, end);
-        }
+        (hold.until, end, guard)
+    }
+}
+
+async fn release(guard: LockGuard, end: Instant) {
+    if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
+        assert_no_revocation(&loss, end);
     }
 }

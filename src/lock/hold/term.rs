@@ -3,7 +3,7 @@
 use std::{
     future::pending,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
 use super::clock::{Clock, Moment};
 use crate::lock::{
-    session::SessionHold,
+    session::{SessionHold, SessionState},
     state::{LockLoss, ReleaseOutcome},
 };
 
@@ -105,6 +105,15 @@ impl<T> Term<T> {
 
     pub(crate) fn lease(&self) -> Duration {
         self.lease
+    }
+
+    pub(crate) fn margin(&self) -> Duration {
+        self.margin
+    }
+
+    /// Returns the session that ends the term.
+    pub(in crate::lock) fn session(&self) -> Option<Arc<SessionState>> {
+        self.session.as_ref().map(SessionHold::session)
     }
 
     /// Returns how long the lock is held by this process's count unless it is renewed.

@@ -144,6 +144,12 @@ impl SlotRow {
             .location(self.table.clone(), LockRows::slots(&self.row, slots, &self.data))
     }
 
+    /// Returns whether a guard is the hold of these slots of this row.
+    pub(crate) fn is_held_by(&self, guard: &LockGuard, slots: &[String]) -> bool {
+        let location = &guard.hold.held.location;
+        location.table.name() == self.table.name() && location.rows == self.location(slots).rows
+    }
+
     /// Waits for the turn among the tasks of this process. The error is the reason for not getting
     /// it in time.
     pub(crate) async fn turn(&self, until: Instant) -> Result<Option<Turn>, String> {
