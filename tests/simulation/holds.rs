@@ -100,10 +100,10 @@ pub(crate) async fn scenario(world: World) {
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
     // Java clients do not hide each other's locks in a table that protects them.
-    let (table, has_java) = match rng.u8(..4) {
+    let (table, has_java) = match rng.u8(..5) {
         0 => (table.protect_java_clients(), false),
         1 => (table, false),
-        2 => (table, true),
+        2..4 => (table, true),
         _ => (table.without_java_clients(), false),
     };
     table.create(&Admin::new(&plain)).await.unwrap();
@@ -142,7 +142,7 @@ pub(crate) async fn scenario(world: World) {
     world.begin_faults();
     // What hides an attempt is found late.
     let slow_scans = (has_java && rng.bool()).then(|| {
-        let late = Duration::from_millis(rng.u64(10..150));
+        let late = Duration::from_millis(rng.u64(50..190));
         world.hbase().fault(Call::Scan.on("locks").delay_answer(late))
     });
     tasks.await;

@@ -374,19 +374,19 @@ mod tests {
             Duration::ZERO,
             false,
         );
-        let turn = std::sync::Arc::new(());
-        term.keep(std::sync::Arc::clone(&turn));
-        assert_eq!(std::sync::Arc::strong_count(&turn), 2);
+        let turn = Arc::new(());
+        term.keep(Arc::clone(&turn));
+        assert_eq!(Arc::strong_count(&turn), 2);
         term.lose(LockLoss::Expired);
-        assert_eq!(std::sync::Arc::strong_count(&turn), 1);
-        term.keep(std::sync::Arc::clone(&turn));
-        assert_eq!(std::sync::Arc::strong_count(&turn), 1, "it is lost already");
+        assert_eq!(Arc::strong_count(&turn), 1);
+        term.keep(Arc::clone(&turn));
+        assert_eq!(Arc::strong_count(&turn), 1, "it is lost already");
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_a_loss_needs_no_keeper() {
         let environment = Virtual::start();
-        let clock = Clock::new(std::sync::Arc::clone(&environment) as std::sync::Arc<_>);
+        let clock = Clock::new(Arc::clone(&environment) as Arc<_>);
         let (began, real) = (clock.now(), std::time::Instant::now());
         let [lease, margin] = [3_000, 100].map(Duration::from_millis);
         let term = Term::<()>::new(clock.clone(), began, lease, margin, true);
