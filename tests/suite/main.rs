@@ -56,6 +56,7 @@ mod rules;
 mod scans;
 mod semaphores;
 mod sequences;
+mod sessions;
 mod server_proofs;
 mod shared_calls;
 mod skew;
