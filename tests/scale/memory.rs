@@ -1,6 +1,6 @@
 //! What a client keeps in memory for each region and each server.
 
-use std::fs;
+use hbase_test_support::resident_bytes;
 
 use crate::cluster::{Cluster, get};
 
@@ -45,11 +45,4 @@ async fn connections_are_small() {
         cluster.servers
     );
     assert!(bytes <= MAX_CONNECTION_BYTES, "{bytes} bytes a connection");
-}
-
-/// Returns the memory of this process.
-pub(crate) fn resident_bytes() -> usize {
-    let pages = fs::read_to_string("/proc/self/statm").unwrap();
-    let resident: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
-    resident * 4096
 }

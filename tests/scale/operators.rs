@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_fake::{Call, FakeHBase, Latency};
 use hbase_provision::{Finding, Plan, Repair, Severity, TableFile, audit_cluster, audit_table};
+use hbase_test_support::resident_bytes;
 use hbase_txn::{
     PartitionRule, TableDescriptorExt,
     admin::Admin,
@@ -12,10 +13,7 @@ use hbase_txn::{
 };
 use tokio::time::Instant;
 
-use crate::{
-    cluster::{Cluster, TABLE, Turn, ratio},
-    memory::resident_bytes,
-};
+use crate::cluster::{Cluster, TABLE, Turn, ratio};
 
 /// An operator waits for it. Each tool may ask each region once.
 const MAX_TIME: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt, future::try_join_all, stream};
+use hbase_test_support::resident_bytes;
 use hbase_txn::{Level, client::Connection, lock::LockGuard};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -28,13 +29,17 @@ async fn leases_of_one_process_share_calls_and_survive_a_killed_server() {
     let builder = Connection::builder(rig.cluster.config()).connector(proxy.clone());
     let connection = builder.connect().await.unwrap();
     let locks = locks_of(&connection, &rig.name).await;
-    let began = Instant::now();
+    let (began, memory) = (Instant::now(), resident_bytes());
     let acquired = stream::iter(0..number).map(|id| {
         let request = request(&locks, &id.to_string(), lease).auto_renew();
         async move { request.acquire().await.unwrap() }
     });
     let held: Vec<LockGuard> = acquired.buffer_unordered(64).collect().await;
-    println!("{TEST}: acquired {number} after {:?}", began.elapsed());
+    let each = resident_bytes().saturating_sub(memory) / number;
+    println!(
+        "{TEST}: acquired {number} after {:?}, {each} bytes of memory for each",
+        began.elapsed()
+    );
 
     let before = proxy.requests("Multi");
     sleep(time).await;

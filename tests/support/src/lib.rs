@@ -237,6 +237,13 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
     }
 }
 
+/// Returns the resident memory of this process.
+pub fn resident_bytes() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let resident: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
+    resident * 4096
+}
+
 /// Runs a future that must complete within the limit, plus two seconds for a busy machine.
 pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
     let began = Instant::now();

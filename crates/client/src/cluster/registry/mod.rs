@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use tokio::time::{Instant, timeout_at};
 
 use self::wanted::{Found, Wanted};
@@ -118,12 +118,11 @@ impl Registry {
     /// Adds to the error of an address that does not answer what a check of it finds in the time that the
     /// caller has left.
     async fn examine(&self, error: Error, callers_deadline: Instant) -> Error {
-        let examined = async {
-            match &self.source {
-                #[cfg(feature = "zookeeper")]
-                Source::ZooKeeper(zookeeper) => zookeeper.examine(error.clone()).await,
-                Source::Rpc(_) => error.clone(),
-            }
+        // Without its type, which would make those of all callers too deep for the compiler.
+        let examined: BoxFuture<'_, Error> = match &self.source {
+            #[cfg(feature = "zookeeper")]
+            Source::ZooKeeper(zookeeper) => Box::pin(zookeeper.examine(error.clone())),
+            Source::Rpc(_) => Box::pin(ready(error.clone())),
         };
         timeout_at(callers_deadline, examined).await.unwrap_or(error)
     }
