@@ -290,6 +290,9 @@ impl Campaign {
     /// the leadership ends with its lease. The output does not prove that this process led to the
     /// end: see [`Leadership::term`].
     ///
+    /// In a [session](Self::session) the loss of the leadership ends the session, and the next campaign
+    /// is refused with [`LockLost`](ErrorKind::LockLost).
+    ///
     /// A future is dropped at an `.await`. Work that blocks its thread, and tasks that it spawned,
     /// continue.
     ///

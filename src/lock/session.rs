@@ -41,7 +41,7 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// [`LockRequest::session`](super::LockRequest::session), the same method of requests for permits,
 /// read/write locks and leaderships, and [`Group::join`](crate::coordination::Group::join). Such a
 /// hold has the session's lease, is renewed in the background, and shows the session's name as its
-/// holder. Its guard is released as any other, which does not end the session.
+/// holder. Its guard is released or dropped as any other, which does not end the session.
 ///
 /// The holds may be in several tables, also in partitions. Renewals that are due at the same time
 /// share calls, so a session of many holds costs little more than one of them.
@@ -84,6 +84,7 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// # Ok(()) });
 /// ```
 #[derive(Clone)]
+#[must_use = "a session that is not bound to a name ends at once"]
 pub struct Session {
     handle: Arc<Handle>,
     pub(super) lease: Duration,
@@ -168,7 +169,6 @@ impl LockManager {
 impl Session {
     /// Sets the lease of the holds that are requested with this clone from now on; 30 s unless
     /// specified. See [`LockRequest::ttl`](super::LockRequest::ttl).
-    #[must_use]
     pub fn ttl(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -176,7 +176,6 @@ impl Session {
 
     /// Sets the margin for clocks of the holds that are requested with this clone from now on. See
     /// [`LockRequest::skew_margin`](super::LockRequest::skew_margin).
-    #[must_use]
     pub fn skew_margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
@@ -315,6 +314,11 @@ impl SessionHold {
     /// Joins the session: it ends with the loss of this hold from now on.
     pub(super) fn join(&self) {
         self.is_joined.store(true, Ordering::Relaxed);
+    }
+
+    /// Does not end the session with the loss of this hold any more.
+    pub(super) fn part(&self) {
+        self.is_joined.store(false, Ordering::Relaxed);
     }
 
     /// Leaves the session, which no longer waits for the release of this hold.
@@ -559,6 +563,22 @@ mod tests {
             assert!(guard.is_held(), "not noticed yet");
             let end = session.close().await?;
             assert!(matches!(&end, SessionEnd::Lost { hold, .. } if hold == guard.name()), "{end}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn dropped_guard_of_a_lost_lock_does_not_end_the_session() {
+        FakeHBase::run(async |hbase| {
+            let [locks, others] = two_processes(hbase).await?;
+            let session = locks.session("worker")?;
+            let dropped = acquire(&locks, &session, "a").await?;
+            let kept = acquire(&locks, &session, "b").await?;
+            others.force_release(Level::Dc, "a").await?;
+            drop(dropped);
+            locks.background_done().await;
+            assert!(session.is_open() && kept.is_held());
+            assert!(session.close().await?.is_closed());
             Ok(())
         });
     }

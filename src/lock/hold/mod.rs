@@ -193,6 +193,8 @@ impl<R: HeldLocation> Drop for Hold<R> {
     fn drop(&mut self) {
         self.stop();
         self.held.term.end_local_claim();
+        // What its release finds does not concern the session any more.
+        self.held.term.part_from_session();
         if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
             let tracked = held.location.begin_task();

@@ -84,6 +84,13 @@ impl<T> Term<T> {
         session.is_open()
     }
 
+    /// Does not end the session with the loss of this hold any more.
+    pub(super) fn part_from_session(&self) {
+        if let Some(session) = &self.session {
+            session.part();
+        }
+    }
+
     /// Leaves the session, which no longer waits for the release of this hold.
     pub(crate) fn leave_session(&self) {
         if let Some(session) = &self.session {
