@@ -72,7 +72,10 @@ impl Worker {
         let given_up = others.iter().filter_map(|shard| self.shards.remove(shard));
         // Work on these shards has ended here.
         try_join_all(given_up.map(LockGuard::release)).await?;
-        let wanted: Vec<u32> = own.into_iter().filter(|shard| !self.shards.contains_key(shard)).collect();
+        let wanted: Vec<u32> = own
+            .into_iter()
+            .filter(|shard| !self.shards.contains_key(shard))
+            .collect();
         let attempts = wanted.iter().map(|shard| async {
             let request = self.locks.lock(Level::Xdc, &name(*shard))?;
             request.session(&self.session).try_acquire().await
@@ -124,7 +127,9 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Opens the lock table, and creates it if it does not exist.
 pub async fn open(connection: &Connection, table: &str) -> Result<LockManager> {
     let table = LockTableOptions::new(table)?.regions(2).without_java_clients();
-    LockManagerOptions::new("shards").open_or_create(connection, table).await
+    LockManagerOptions::new("shards")
+        .open_or_create(connection, table)
+        .await
 }
 
 /// Shares out until each worker owns all of its shards.
@@ -150,7 +155,10 @@ pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     for worker in &team {
         println!("{}: {:?}", worker.session.name(), worker.shards.keys());
     }
-    assert_eq!(team.iter().map(|worker| worker.shards.len()).sum::<usize>(), SHARDS as usize);
+    assert_eq!(
+        team.iter().map(|worker| worker.shards.len()).sum::<usize>(),
+        SHARDS as usize
+    );
 
     // Closing its session releases the membership and the shards.
     let left = team.remove(0);
@@ -159,7 +167,10 @@ pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     for worker in &team {
         println!("{}: {:?}", worker.session.name(), worker.shards.keys());
     }
-    assert_eq!(team.iter().map(|worker| worker.shards.len()).sum::<usize>(), SHARDS as usize);
+    assert_eq!(
+        team.iter().map(|worker| worker.shards.len()).sum::<usize>(),
+        SHARDS as usize
+    );
     for worker in team {
         assert!(worker.session.close().await?.is_closed());
     }

@@ -25,25 +25,28 @@ where
 {
     let pauses = || Pauses::growing(MIN_PAUSE, MAX_PAUSE);
     let start = (read, key, None, pauses(), false);
-    stream::unfold(start, move |(read, key, mut last, mut paused, mut is_started)| async move {
-        let change = loop {
-            if is_started {
-                sleep(paused.next_pause()).await;
-            }
-            is_started = true;
-            match read().await {
-                Ok(state) => {
-                    let now = Some(key(&state));
-                    if now != last {
-                        last = now;
-                        paused = pauses();
-                        break Ok(state);
-                    }
+    stream::unfold(
+        start,
+        move |(read, key, mut last, mut paused, mut is_started)| async move {
+            let change = loop {
+                if is_started {
+                    sleep(paused.next_pause()).await;
                 }
-                Err(error) => break Err(error),
-            }
-        };
-        Some((change, (read, key, last, paused, is_started)))
-    })
+                is_started = true;
+                match read().await {
+                    Ok(state) => {
+                        let now = Some(key(&state));
+                        if now != last {
+                            last = now;
+                            paused = pauses();
+                            break Ok(state);
+                        }
+                    }
+                    Err(error) => break Err(error),
+                }
+            };
+            Some((change, (read, key, last, paused, is_started)))
+        },
+    )
     .boxed()
 }

@@ -310,7 +310,10 @@ mod tests {
             assert_eq!(data(&changes.next().await.unwrap()?), [b"one"]);
             assert!(first.release().await?.is_released());
             assert_eq!(changes.next().await.unwrap()?, []);
-            let too_large = group.join(&session, vec![0; Group::MAX_DATA + 1]).await.unwrap_err();
+            let too_large = group
+                .join(&session, vec![0; Group::MAX_DATA + 1])
+                .await
+                .unwrap_err();
             assert_eq!(too_large.kind(), crate::ClientErrorKind::InvalidInput);
             Ok(())
         });

@@ -55,9 +55,8 @@ pub async fn list(locks: &LockManager) -> Result<Vec<CoordinationInfo>> {
         let key = format!("{kind}#{name}");
         let state = match &*kind {
             election::KIND => election::leader(seen).map(CoordinationState::Election),
-            group::KIND if seen.held.is_empty() => None,
+            group::KIND | read_write::KIND if seen.held.is_empty() => None,
             group::KIND => Some(CoordinationState::Group(group::info(&key, seen))),
-            read_write::KIND if seen.held.is_empty() => None,
             read_write::KIND => Some(CoordinationState::ReadWrite(read_write::info(&key, seen))),
             semaphore::KIND => {
                 let in_context = |error: Error| {

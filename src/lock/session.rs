@@ -218,7 +218,11 @@ impl Session {
         let state = self.state();
         state.close();
         let table = self.handle.locks.table();
-        let left = self.handle.locks.deadline().saturating_duration_since(Instant::now());
+        let left = self
+            .handle
+            .locks
+            .deadline()
+            .saturating_duration_since(Instant::now());
         timeout(left, state.holds.done()).await.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
@@ -316,13 +320,14 @@ impl SessionHold {
         self.is_joined.store(true, Ordering::Relaxed);
     }
 
-    /// Does not end the session with the loss of this hold any more.
+    /// Does not end the session with the loss of this hold any more. It still waits for its release.
     pub(super) fn part(&self) {
         self.is_joined.store(false, Ordering::Relaxed);
     }
 
-    /// Leaves the session, which no longer waits for the release of this hold.
+    /// Leaves the session, which does not wait for the release of this hold any more.
     pub(super) fn leave(&self) {
+        self.part();
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(counted);
     }
@@ -423,14 +428,15 @@ impl fmt::Debug for Session {
 
 #[cfg(test)]
 mod tests {
-    use hbase_fake::FakeHBase;
+    use hbase_client::Connection;
+    use hbase_fake::{Call, FakeHBase};
     use tokio::time::{sleep, timeout};
 
     use super::*;
     use crate::{
         Level,
         coordination::{Election, Group, Semaphore},
-        lock::{LockSet, ReleaseOutcome, manager::two_processes},
+        lock::{LockManagerOptions, LockSet, ReleaseOutcome, manager::two_processes},
     };
 
     const LEASE: Duration = Duration::from_secs(6);
@@ -501,7 +507,10 @@ mod tests {
             }
             assert!(!set.is_held());
             let holder = others.show(Level::Dc, "b").await?.holder.ok_or("not held")?;
-            assert_eq!((holder.token, holder.name.as_deref()), (Some(detached), Some("worker")));
+            assert_eq!(
+                (holder.token, holder.name.as_deref()),
+                (Some(detached), Some("worker"))
+            );
             let error = acquire(&locks, &session, "a").await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LockLost);
             assert_eq!(others.show(Level::Dc, "a").await?.holder, None);
@@ -562,7 +571,10 @@ mod tests {
             others.force_release(Level::Dc, "a").await?;
             assert!(guard.is_held(), "not noticed yet");
             let end = session.close().await?;
-            assert!(matches!(&end, SessionEnd::Lost { hold, .. } if hold == guard.name()), "{end}");
+            assert!(
+                matches!(&end, SessionEnd::Lost { hold, .. } if hold == guard.name()),
+                "{end}"
+            );
             Ok(())
         });
     }
@@ -579,6 +591,29 @@ mod tests {
             locks.background_done().await;
             assert!(session.is_open() && kept.is_held());
             assert!(session.close().await?.is_closed());
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn release_whose_answer_is_lost_is_no_loss() {
+        FakeHBase::run(async |hbase| {
+            let [_, others] = two_processes(hbase).await?;
+            let config = hbase.config().with_write_timeout(Duration::from_secs(1));
+            let connection = Connection::builder(config)
+                .connector(hbase.connector())
+                .environment(hbase.environment());
+            let options = LockManagerOptions::new("client").farm("farm");
+            let locks = options.open(&connection.connect().await?, "locks").await?;
+            let session = locks.session("worker")?;
+            let guard = acquire(&locks, &session, "a").await?;
+            let lost = hbase.fault(Call::Multi.lose_answer().times(1));
+            assert!(session.clone().close().await?.is_closed());
+            assert_eq!(lost.happened(), 1);
+            // Nor is what the guard finds afterwards.
+            let _next = others.lock(Level::Dc, "a")?.acquire().await?;
+            assert!(!guard.release().await?.is_released());
+            assert!(session.lost().await.is_closed());
             Ok(())
         });
     }

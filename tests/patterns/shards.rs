@@ -72,8 +72,8 @@ async fn each_shard_has_one_owner_while_workers_come_and_go() {
         }
     })
     .await;
-    let [worked, conflicts, lapses] = [&tally.worked, &tally.conflicts, &tally.lapses]
-        .map(|count| count.load(Ordering::Relaxed));
+    let [worked, conflicts, lapses] =
+        [&tally.worked, &tally.conflicts, &tally.lapses].map(|count| count.load(Ordering::Relaxed));
     println!("{worked} pieces of work, {lapses} locks lost");
     assert!(conflicts <= lapses, "{conflicts} times two workers had a shard");
     assert!(worked > 50, "{worked} pieces of work");
@@ -97,7 +97,11 @@ async fn each_shard_has_one_owner_while_workers_come_and_go() {
     for shard in 0..SHARDS {
         let owner = owner(&members, shard).unwrap().holder.name.clone();
         let owns = |worker: &&Worker| worker.shards.contains_key(&shard);
-        let owners: Vec<_> = team.iter().filter(owns).map(|worker| worker.session.name()).collect();
+        let owners: Vec<_> = team
+            .iter()
+            .filter(owns)
+            .map(|worker| worker.session.name())
+            .collect();
         assert_eq!(owners, [owner.unwrap()], "shard {shard}");
     }
 }

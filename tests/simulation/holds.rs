@@ -112,7 +112,11 @@ pub(crate) async fn scenario(world: World) {
         let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0i64);
         data.put(put).await.unwrap();
     }
-    let lease = if has_java { short_lease(&mut rng) } else { lease(&mut rng) };
+    let lease = if has_java {
+        short_lease(&mut rng)
+    } else {
+        lease(&mut rng)
+    };
     let history = History::new();
     let log = ObjectLog::new();
     let spans = Rc::new(Spans::default());

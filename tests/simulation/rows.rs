@@ -14,8 +14,8 @@ use hbase_txn::{
     ClientErrorKind,
     admin::Admin,
     client::{
-        Append, Condition, Config, Connection, Delete, FamilyDescriptor, Get, Increment, Put, RowOperation, Scan,
-        Table, TableDescriptor,
+        Append, Condition, Config, Connection, Delete, FamilyDescriptor, Get, Increment, Put, RowOperation,
+        Scan, Table, TableDescriptor,
     },
 };
 use tokio::{task::LocalSet, time::timeout};

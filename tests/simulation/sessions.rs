@@ -95,7 +95,11 @@ pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(rng.usize(1..4));
-    let table = if rng.bool() { table.without_java_clients() } else { table };
+    let table = if rng.bool() {
+        table.without_java_clients()
+    } else {
+        table
+    };
     table.create(&Admin::new(&plain)).await.unwrap();
     let lease = lease(&mut rng);
     let (records, history) = (Rc::new(Records::default()), History::new());
@@ -265,7 +269,12 @@ impl Worker {
             let lost = held.iter().find(|held| held.guard.name() == hold);
             // One that was released may have been found lost then.
             let Some(lost) = lost else { return };
-            if self.records.evicted.borrow().contains(&lost.guard.token().to_string()) {
+            if self
+                .records
+                .evicted
+                .borrow()
+                .contains(&lost.guard.token().to_string())
+            {
                 return;
             }
             assert_no_revocation(&loss, lost.claim);
@@ -380,9 +389,8 @@ async fn follow(group: Group, records: Rc<Records>) {
         let Ok(members) = change.expect("the stream does not end") else {
             continue;
         };
-        let tokens = |members: &[Member]| -> Vec<_> {
-            members.iter().map(|member| member.holder.token).collect()
-        };
+        let tokens =
+            |members: &[Member]| -> Vec<_> { members.iter().map(|member| member.holder.token).collect() };
         if let Some(last) = &last {
             assert_ne!(tokens(last), tokens(&members), "nothing has changed");
         }

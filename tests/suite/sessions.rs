@@ -103,7 +103,9 @@ async fn many_members_join_at_once_and_keep_their_data() {
     let listed = async || {
         let members = observer.members().await.unwrap();
         let find = |guard: &hbase_txn::lock::LockGuard| {
-            let member = members.iter().find(|member| member.holder.token == Some(guard.token()));
+            let member = members
+                .iter()
+                .find(|member| member.holder.token == Some(guard.token()));
             member.map(|member| String::from_utf8(member.data.to_vec()).unwrap())
         };
         guards.iter().map(find).collect::<Option<Vec<String>>>()

@@ -22,7 +22,15 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Transactions", &["txn"]),
     (
         "Locks and latches",
-        &["lock", "latch", "barrier", "semaphore", "elect", "rwlock", "group"],
+        &[
+            "lock",
+            "latch",
+            "barrier",
+            "semaphore",
+            "elect",
+            "rwlock",
+            "group",
+        ],
     ),
     (
         "Users",

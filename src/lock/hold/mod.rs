@@ -275,25 +275,29 @@ impl<R: HeldLocation> Held<R> {
     /// has ended, and one that has expired if a renewal that was answered too late, or not at all, may
     /// have prolonged its lease.
     pub(super) async fn release_remains(&self) {
-        let loss = self.term.loss();
+        // A transaction that releases the lock keeps it locked.
         let claim = self.claim.lock().await;
-        match loss {
+        match self.term.loss() {
             Some(LockLoss::SessionEnded) => self.vacate_until_it_expires(&claim).await,
             Some(LockLoss::Expired) if R::is_renewed(&claim) => self.vacate_until_it_expires(&claim).await,
             _ => {}
         }
     }
 
-
     /// Releases the lock, with retries until its lease expires on the server.
     async fn vacate_until_it_expires(&self, claim: &R::Claim) {
         let end = self.location.latest_end(claim);
-        let mut pauses = Pauses::after_lost_answers();
+        let (mut pauses, mut may_be_released) = (Pauses::after_lost_answers(), false);
         while self.clock().now() < end {
             match self.location.vacate(claim, self.location.deadline()).await {
-                Ok(ReleaseOutcome::Released) => return,
-                Ok(ReleaseOutcome::Lost(loss)) => return self.term.report_to_session(&loss),
-                Err(error) => tracing::debug!(%error, "could not release a lock"),
+                Ok(ReleaseOutcome::Lost(loss)) if !may_be_released => {
+                    return self.term.report_to_session(&loss);
+                }
+                Ok(_) => return,
+                Err(error) => {
+                    may_be_released |= error.is_outcome_unknown();
+                    tracing::debug!(%error, "could not release a lock");
+                }
             }
             sleep(pauses.next_pause()).await;
         }

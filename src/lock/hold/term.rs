@@ -84,14 +84,14 @@ impl<T> Term<T> {
         session.is_open()
     }
 
-    /// Does not end the session with the loss of this hold any more.
+    /// Does not end the session with the loss of this hold any more. It still waits for its release.
     pub(super) fn part_from_session(&self) {
         if let Some(session) = &self.session {
             session.part();
         }
     }
 
-    /// Leaves the session, which no longer waits for the release of this hold.
+    /// Leaves the session, which does not wait for the release of this hold any more.
     pub(crate) fn leave_session(&self) {
         if let Some(session) = &self.session {
             session.leave();
@@ -246,6 +246,7 @@ impl<T> Term<T> {
     /// Ends the term of a lock whose rows were released. Returns whether it was held until then.
     /// `known` is the loss from before the release was sent.
     pub(crate) fn vacated(&self, known: Option<LockLoss>, rows: ReleaseOutcome) -> ReleaseOutcome {
+        let was_held = known.is_none();
         let outcome = match (known, rows) {
             // A transaction was to release it, and the answer was lost: either the transaction or
             // this call released it.
@@ -254,7 +255,9 @@ impl<T> Term<T> {
             // The lease may have expired since the release was sent.
             (_, ReleaseOutcome::Lost(loss)) => ReleaseOutcome::Lost(loss.after(self.loss())),
         };
-        if let ReleaseOutcome::Lost(loss) = &outcome {
+        if let ReleaseOutcome::Lost(loss) = &outcome
+            && was_held
+        {
             self.report_to_session(loss);
         }
         self.released();

@@ -395,7 +395,11 @@ mod tests {
     use super::*;
     use crate::{
         Level,
-        lock::{LockManager, manager::two_processes, protocol::layout::{Columns, HELD}},
+        lock::{
+            LockManager,
+            manager::two_processes,
+            protocol::layout::{Columns, HELD},
+        },
     };
     use hbase_client::{Cell, CellKind, Environment as _, Put, SystemEnvironment};
     use hbase_fake::FakeHBase;

@@ -198,13 +198,7 @@ impl LockLocation {
     }
 
     /// Returns the mutation that rewrites marker and owner at their timestamp.
-    pub(super) fn rewrite(
-        &self,
-        index: usize,
-        row_lease: &RowLease,
-        owner: &Owner,
-        ttl: Millis,
-    ) -> Mutation {
+    pub(super) fn rewrite(&self, index: usize, row_lease: &RowLease, owner: &Owner, ttl: Millis) -> Mutation {
         let family = &self.rows.family;
         let columns = self.rows.columns(index);
         let marker = match owner {

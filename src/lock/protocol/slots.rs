@@ -342,7 +342,9 @@ impl SlotsSeen {
             let occupant = RowState::of_cells(cells.marker, cells.owner, cells.fencing, None).occupant();
             if let (Some(occupant), Ok(slot)) = (occupant, std::str::from_utf8(slot)) {
                 seen.held.insert(slot.to_owned(), LockHolder::of(occupant));
-                let data = cells.marker.and_then(|marker| marker.value.strip_prefix(&HELD[..]));
+                let data = cells
+                    .marker
+                    .and_then(|marker| marker.value.strip_prefix(&HELD[..]));
                 if let Some(data) = data.filter(|data| !data.is_empty()) {
                     seen.data.insert(slot.to_owned(), Bytes::copy_from_slice(data));
                 }

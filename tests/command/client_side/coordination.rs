@@ -285,7 +285,11 @@ fn members_are_shown_with_their_data_while_their_commands_run() {
     let table = lock_table("members");
     let show = || group(&table, "show", &[]);
     let join = |name: &str, data: &str| {
-        let options = [&["--holder", name, "--ttl", "3s", "--data", data], &UNTIL_TOLD[..]].concat();
+        let options = [
+            &["--holder", name, "--ttl", "3s", "--data", data],
+            &UNTIL_TOLD[..],
+        ]
+        .concat();
         start(&arguments(&table, ["group", "run"], &[], &options))
     };
     let members = |seen: &Value| seen["members"].as_array().unwrap().clone();

@@ -143,9 +143,13 @@ impl Run {
         let Request { asked, table } = &self.request;
         asked.without_wait()?;
         let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
-            open(locks, &terms.named.name)?.join(session, self.data.clone()).await
+            open(locks, &terms.named.name)?
+                .join(session, self.data.clone())
+                .await
         };
-        self.command.run(global, Kind::Group, asked, Some(table), ask).await
+        self.command
+            .run(global, Kind::Group, asked, Some(table), ask)
+            .await
     }
 }
 

@@ -9,9 +9,7 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
-use super::{
-    elect::ElectionObject, group::GroupObject, rwlock::RwLockObject, semaphore::SemaphoreObject,
-};
+use super::{elect::ElectionObject, group::GroupObject, rwlock::RwLockObject, semaphore::SemaphoreObject};
 use crate::{
     cmd::{
         lock::{look::LockObject, which::Kind},

@@ -100,12 +100,7 @@ pub(super) fn margin(lease: Duration) -> Duration {
 }
 
 /// Runs a command under a lock of a session, and releases the lock when the command ends.
-async fn run_under(
-    session: &Session,
-    guard: LockGuard,
-    command: &Command,
-    signals: &mut Signals,
-) -> Outcome {
+async fn run_under(session: &Session, guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
     let program = command.words.first().map(|program| program.display().to_string());
     let context = format!(
         "running {} under lock {}",
