@@ -271,9 +271,14 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::lock::LockManagerOptions;
+    use crate::{
+        coordination::{Election, Semaphore},
+        lock::{LockLoss, LockManagerOptions, SessionEnd},
+    };
 
     const LEASE: Duration = Duration::from_secs(6);
+    /// A renewal, and the calls of a release.
+    const NOTICED: Duration = Duration::from_secs(3);
 
     async fn open(hbase: &FakeHBase) -> Result<LockManager> {
         let locks = LockManagerOptions::new("billing").farm("fra");
@@ -315,6 +320,49 @@ mod tests {
                 .await
                 .unwrap_err();
             assert_eq!(too_large.kind(), crate::ClientErrorKind::InvalidInput);
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn loss_of_one_hold_ends_all_of_them() {
+        FakeHBase::run(async |hbase| {
+            hbase.create_table("locks", &["D"], &[]);
+            let (locks, others) = (open(hbase).await?, open(hbase).await?);
+            let session = locks.session("worker")?.ttl(LEASE);
+            let lock = locks.lock(Level::Dc, "a")?.session(&session).acquire().await?;
+            let semaphore = Semaphore::create(&locks, Level::Dc, "s", 1).await?;
+            let permit = semaphore.permit().session(&session).acquire().await?;
+            let election = Election::new(&locks, Level::Dc, "e")?;
+            let leadership = election.campaign().session(&session).lead().await?;
+            let group = Group::new(&locks, Level::Dc, "g")?;
+            let member = group.join(&session, "here").await?;
+            sleep(LEASE * 3).await;
+            assert!(session.is_open());
+            let guards = [&lock, &permit, leadership.guard(), &member];
+            assert!(guards.iter().all(|guard| guard.is_held()));
+
+            let seen = Group::new(&others, Level::Dc, "g")?.members().await?;
+            assert_eq!(seen[0].holder.name.as_deref(), Some("worker"));
+            group.force_release(member.token()).await?;
+            let end = timeout(NOTICED, session.lost()).await?;
+            let SessionEnd::Lost { hold, loss } = &end else {
+                panic!("{end}");
+            };
+            assert_eq!((hold.as_str(), loss), (member.name(), &LockLoss::Removed));
+            assert!(!session.is_open());
+            for guard in [&lock, &permit, leadership.guard()] {
+                assert!(!guard.is_held(), "{}", guard.name());
+                assert_eq!(guard.lost().await, LockLoss::SessionEnded);
+            }
+            // They are released, although the guards are still here.
+            let request = others.lock(Level::Dc, "a")?.wait(NOTICED);
+            let next = timeout(NOTICED, request.acquire()).await??;
+            assert!(!lock.release().await?.is_released());
+            assert!(next.is_held());
+            let leader = Election::new(&others, Level::Dc, "e")?.campaign().wait(NOTICED);
+            assert!(timeout(NOTICED, leader.lead()).await??.is_leader());
+            assert_eq!(session.close().await?, end);
             Ok(())
         });
     }

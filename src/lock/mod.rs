@@ -124,6 +124,7 @@ pub(crate) use {
 
 pub use hold::guard::LockGuard;
 pub use hold::lease::{MAX_LEASE, MAX_SKEW_MARGIN, MIN_LEASE};
+pub use hold::session::SessionEnd;
 pub use in_partition::PartitionLocks;
 pub use manager::{LockManager, LockManagerOptions};
 pub use name::LockName;
@@ -131,8 +132,8 @@ pub use pending::PendingLock;
 pub use protocol::owner::LockToken;
 pub(crate) use protocol::slots::{SlotRow, SlotsSeen};
 pub use request::LockRequest;
-pub(crate) use session::while_open;
-pub use session::{Session, SessionEnd};
+pub(crate) use request::while_open;
+pub use session::Session;
 pub use several::LockSet;
 pub use state::{LockHolder, LockInfo, LockLoss, ReleaseOutcome};
 pub use table::LockTableOptions;

@@ -3,7 +3,7 @@
 use std::{fmt, slice, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use hbase_client::{Effect, Get, Row, Table, TableName, low_level::TableCalls};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -13,6 +13,7 @@ use super::{
         clock::Clock,
         guard::LockGuard,
         lease::{DEFAULT_LEASE, MAX_LEASE, check_margin, margin},
+        session::{SessionHold, SessionState},
         term::Term,
     },
     protocol::{
@@ -27,7 +28,6 @@ use super::{
         local::{LocalClaim, LocalLocks, Turn},
         ticket::TICKET_TTL,
     },
-    session::{Session, SessionState, while_open},
     state::refusal,
 };
 use crate::{
@@ -68,7 +68,7 @@ pub struct LockRequest {
     pub(super) name: String,
     pub(super) location: LockLocation,
     pub(super) lease: Duration,
-    margin: Option<Duration>,
+    pub(super) margin: Option<Duration>,
     pub(super) wait: Duration,
     pub(super) renewed: bool,
     /// The session that the hold joins.
@@ -130,19 +130,6 @@ impl LockRequest {
     /// reports those of more than a second.
     pub fn skew_margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
-        self
-    }
-
-    /// Makes the lock a hold of a [session](Session), which ends it and is ended by its loss. It has
-    /// the session's lease and margin, unless they are set after this, and is renewed in the
-    /// background. The session's name is that of the holder.
-    ///
-    /// If the session ends first, [`acquire`](Self::acquire) stops waiting and returns
-    /// [`LockLost`](ErrorKind::LockLost).
-    pub fn session(mut self, session: &Session) -> Self {
-        self = self.ttl(session.lease).auto_renew();
-        self.margin = session.margin;
-        self.session = Some(Arc::clone(session.state()));
         self
     }
 
@@ -376,6 +363,27 @@ impl LockRequest {
         }
     }
 
+    /// Counts a hold of this request in its session.
+    pub(super) fn session_hold(&self) -> Option<SessionHold> {
+        let session = self.session.as_ref()?;
+        Some(SessionHold::new(session, self.name.clone()))
+    }
+
+    /// Adds a hold that is returned to the caller to the session of this request, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockLost`](ErrorKind::LockLost) if the session has ended. The hold is released in
+    /// the background then.
+    pub(crate) fn admit(&self, guard: LockGuard) -> Result<LockGuard> {
+        match &self.session {
+            Some(session) if !guard.hold.held.term.join_session() => {
+                Err(self.in_context(session.ended_error()))
+            }
+            _ => Ok(guard),
+        }
+    }
+
     /// Returns the request for a place that is held until the lock itself is available: its lease is
     /// short and renewed, so that the place of a process that dies blocks others only for a moment.
     pub(crate) fn for_place(&self) -> Self {
@@ -473,6 +481,34 @@ impl LockRequest {
             format!("the lock is not available: {why}"),
         )
         .with_retryable(true)
+    }
+}
+
+/// Completes an acquisition, unless a session of its requests ends first.
+///
+/// # Errors
+///
+/// Returns [`LockLost`](ErrorKind::LockLost) if a session has ended, and the acquisition's errors.
+pub(crate) async fn while_open<T>(
+    requests: &[LockRequest],
+    acquiring: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let sessions = requests.iter().filter_map(|request| request.session.as_ref());
+    let ends: Vec<_> = sessions
+        .map(|session| {
+            Box::pin(async move {
+                session.ended().await;
+                session.ended_error()
+            })
+        })
+        .collect();
+    if ends.is_empty() {
+        return acquiring.await;
+    }
+    tokio::select! {
+        biased;
+        (error, ..) = select_all(ends) => Err(error),
+        acquired = acquiring => acquired,
     }
 }
 

@@ -1,33 +1,19 @@
 //! Sessions: holds that end together.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use futures::future::select_all;
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use super::{
     hold::{
-        background::{BackgroundTasks, TrackedTask},
-        guard::LockGuard,
         lease::DEFAULT_LEASE,
+        session::{SessionEnd, SessionState},
     },
     manager::LockManager,
     protocol::owner::MAX_HOLDER,
     request::LockRequest,
-    state::LockLoss,
 };
-use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+use crate::error::{ClientErrorKind, Error, Result};
 
 /// A session of one process: locks, permits, a leadership, a membership that end together.
 ///
@@ -87,51 +73,14 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 #[must_use = "a session that is not bound to a name ends at once"]
 pub struct Session {
     handle: Arc<Handle>,
-    pub(super) lease: Duration,
-    pub(super) margin: Option<Duration>,
+    lease: Duration,
+    margin: Option<Duration>,
 }
 
 /// The clones of a session, which ends with the last one.
 struct Handle {
     state: Arc<SessionState>,
     locks: LockManager,
-}
-
-/// The reason why a session ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SessionEnd {
-    /// It was closed, or its last clone was dropped, while all its holds were held.
-    Closed,
-    /// A hold was lost.
-    Lost {
-        /// The name of the hold; see [`LockGuard::name`](super::LockGuard::name).
-        hold: String,
-        /// Why it was lost.
-        loss: LockLoss,
-    },
-}
-
-/// The state of a session, which its holds and requests share.
-pub(crate) struct SessionState {
-    name: String,
-    /// `None` while it lasts.
-    end: Mutex<Option<SessionEnd>>,
-    /// Notified at its end.
-    ended: Notify,
-    /// The holds that are neither released nor known to be lost.
-    holds: BackgroundTasks,
-}
-
-/// A hold in its session.
-pub(super) struct SessionHold {
-    session: Arc<SessionState>,
-    /// Its name.
-    hold: String,
-    /// Whether the hold was returned to the caller, so its loss is one of the session.
-    is_joined: AtomicBool,
-    /// `None` if it has left.
-    counted: Mutex<Option<TrackedTask>>,
 }
 
 impl LockManager {
@@ -149,15 +98,9 @@ impl LockManager {
                 name.len()
             )));
         }
-        let state = SessionState {
-            name,
-            end: Mutex::default(),
-            ended: Notify::new(),
-            holds: BackgroundTasks::default(),
-        };
         Ok(Session {
             handle: Arc::new(Handle {
-                state: Arc::new(state),
+                state: Arc::new(SessionState::new(name)),
                 locks: self.clone(),
             }),
             lease: DEFAULT_LEASE,
@@ -184,7 +127,7 @@ impl Session {
     /// Returns the session's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.state().name
+        self.state().name()
     }
 
     /// Returns whether the session lasts.
@@ -223,19 +166,19 @@ impl Session {
             .locks
             .deadline()
             .saturating_duration_since(Instant::now());
-        timeout(left, state.holds.done()).await.map_err(|_| {
+        timeout(left, state.released()).await.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
                 "the session has ended, but not all of its holds were released in time",
             );
             let hint = "their release is retried in the background until the leases expire";
-            let operation = format!("closing session {:?}", state.name);
+            let operation = format!("closing session {:?}", state.name());
             error.with_hint(hint).at_operation(operation).at_table(table)
         })?;
         Ok(state.end().unwrap_or(SessionEnd::Closed))
     }
 
-    pub(super) fn state(&self) -> &Arc<SessionState> {
+    fn state(&self) -> &Arc<SessionState> {
         &self.handle.state
     }
 }
@@ -246,173 +189,18 @@ impl Drop for Handle {
     }
 }
 
-impl SessionEnd {
-    /// Returns whether no hold was lost.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed)
-    }
-}
-
-impl SessionState {
-    /// Returns its name.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn is_open(&self) -> bool {
-        self.locked_end().is_none()
-    }
-
-    fn end(&self) -> Option<SessionEnd> {
-        self.locked_end().clone()
-    }
-
-    fn locked_end(&self) -> MutexGuard<'_, Option<SessionEnd>> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn ended(&self) -> SessionEnd {
-        loop {
-            // It is notified from here on, although it is not polled yet.
-            let ended = self.ended.notified();
-            if let Some(end) = self.end() {
-                return end;
-            }
-            ended.await;
-        }
-    }
-
-    fn close(&self) {
-        self.locked_end().get_or_insert(SessionEnd::Closed);
-        self.ended.notify_waiters();
-    }
-
-    /// Ends the session by the loss of a hold, unless another was lost before.
-    fn lose(&self, hold: &str, loss: &LockLoss) {
-        let mut end = self.locked_end();
-        // A hold may be found lost when it is released at the end.
-        if matches!(&*end, None | Some(SessionEnd::Closed)) {
-            *end = Some(SessionEnd::Lost {
-                hold: hold.to_owned(),
-                loss: loss.clone(),
-            });
-        }
-        drop(end);
-        self.ended.notify_waiters();
-    }
-
-    /// Returns the error of a request that the end of its session stopped.
-    fn ended_error(&self) -> Error {
-        let why = self.end().map(|end| format!(": {end}")).unwrap_or_default();
-        let text = format!("session {:?} has ended{why}", self.name);
-        Error::new(ErrorKind::LockLost, text).with_hint("open another session, and acquire its holds again")
-    }
-}
-
-impl SessionHold {
-    pub(super) fn session(&self) -> Arc<SessionState> {
-        Arc::clone(&self.session)
-    }
-
-    /// Joins the session: it ends with the loss of this hold from now on.
-    pub(super) fn join(&self) {
-        self.is_joined.store(true, Ordering::Relaxed);
-    }
-
-    /// Does not end the session with the loss of this hold any more. It still waits for its release.
-    pub(super) fn part(&self) {
-        self.is_joined.store(false, Ordering::Relaxed);
-    }
-
-    /// Leaves the session, which does not wait for the release of this hold any more.
-    pub(super) fn leave(&self) {
-        self.part();
-        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(counted);
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.session.is_open()
-    }
-
-    /// Waits until the session ends.
-    pub(super) async fn ended(&self) {
-        self.session.ended().await;
-    }
-
-    /// Ends the session if the hold has joined it. A release by a transaction is no loss, nor is one
-    /// whose answer was lost.
-    pub(super) fn lost(&self, loss: &LockLoss) {
-        let is_own = matches!(loss, LockLoss::Expired | LockLoss::Removed | LockLoss::Taken(_));
-        if is_own && self.is_joined.load(Ordering::Relaxed) {
-            self.session.lose(&self.hold, loss);
-        }
-    }
-}
-
-/// Completes an acquisition, unless a session of its requests ends first.
-///
-/// # Errors
-///
-/// Returns [`LockLost`](ErrorKind::LockLost) if a session has ended, and the acquisition's errors.
-pub(crate) async fn while_open<T>(
-    requests: &[LockRequest],
-    acquiring: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let sessions = requests.iter().filter_map(|request| request.session.as_ref());
-    let ends: Vec<_> = sessions
-        .map(|session| {
-            Box::pin(async move {
-                session.ended().await;
-                session.ended_error()
-            })
-        })
-        .collect();
-    if ends.is_empty() {
-        return acquiring.await;
-    }
-    tokio::select! {
-        biased;
-        (error, ..) = select_all(ends) => Err(error),
-        acquired = acquiring => acquired,
-    }
-}
-
 impl LockRequest {
-    /// Counts a hold of this request in its session.
-    pub(super) fn session_hold(&self) -> Option<SessionHold> {
-        let session = self.session.as_ref()?;
-        Some(SessionHold {
-            session: Arc::clone(session),
-            hold: self.name.clone(),
-            is_joined: AtomicBool::new(false),
-            counted: Mutex::new(Some(session.holds.begin())),
-        })
-    }
-
-    /// Adds a hold that is returned to the caller to the session of this request, if it has one.
+    /// Makes the lock a hold of a [session](Session), which ends it and is ended by its loss. It has
+    /// the session's lease and margin, unless they are set after this, and is renewed in the
+    /// background. The session's name is that of the holder.
     ///
-    /// # Errors
-    ///
-    /// Returns [`LockLost`](ErrorKind::LockLost) if the session has ended. The hold is released in
-    /// the background then.
-    pub(crate) fn admit(&self, guard: LockGuard) -> Result<LockGuard> {
-        match &self.session {
-            Some(session) if !guard.hold.held.term.join_session() => {
-                Err(self.in_context(session.ended_error()))
-            }
-            _ => Ok(guard),
-        }
-    }
-}
-
-impl fmt::Display for SessionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("it was closed"),
-            Self::Lost { hold, loss } => write!(f, "{} was lost: {loss}", hold.escape_debug()),
-        }
+    /// If the session ends first, [`acquire`](Self::acquire) stops waiting and returns
+    /// [`LockLost`](crate::ErrorKind::LockLost).
+    pub fn session(mut self, session: &Session) -> Self {
+        self = self.ttl(session.lease).auto_renew();
+        self.margin = session.margin;
+        self.session = Some(Arc::clone(session.state()));
+        self
     }
 }
 
@@ -434,9 +222,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Level,
-        coordination::{Election, Group, Semaphore},
-        lock::{LockManagerOptions, LockSet, ReleaseOutcome, manager::two_processes},
+        ErrorKind, Level,
+        lock::{LockGuard, LockLoss, LockManagerOptions, LockSet, ReleaseOutcome, manager::two_processes},
     };
 
     const LEASE: Duration = Duration::from_secs(6);
@@ -445,48 +232,6 @@ mod tests {
 
     async fn acquire(locks: &LockManager, session: &Session, id: &str) -> Result<LockGuard> {
         locks.lock(Level::Dc, id)?.session(session).acquire().await
-    }
-
-    #[test]
-    fn loss_of_one_hold_ends_all_of_them() {
-        FakeHBase::run(async |hbase| {
-            let [locks, others] = two_processes(hbase).await?;
-            let session = locks.session("worker")?.ttl(LEASE);
-            let lock = acquire(&locks, &session, "a").await?;
-            let semaphore = Semaphore::create(&locks, Level::Dc, "s", 1).await?;
-            let permit = semaphore.permit().session(&session).acquire().await?;
-            let election = Election::new(&locks, Level::Dc, "e")?;
-            let leadership = election.campaign().session(&session).lead().await?;
-            let group = Group::new(&locks, Level::Dc, "g")?;
-            let member = group.join(&session, "here").await?;
-            sleep(LEASE * 3).await;
-            assert!(session.is_open());
-            let guards = [&lock, &permit, leadership.guard(), &member];
-            assert!(guards.iter().all(|guard| guard.is_held()));
-
-            let seen = Group::new(&others, Level::Dc, "g")?.members().await?;
-            assert_eq!(seen[0].holder.name.as_deref(), Some("worker"));
-            group.force_release(member.token()).await?;
-            let end = timeout(NOTICED, session.lost()).await?;
-            let SessionEnd::Lost { hold, loss } = &end else {
-                panic!("{end}");
-            };
-            assert_eq!((hold.as_str(), loss), (member.name(), &LockLoss::Removed));
-            assert!(!session.is_open());
-            for guard in [&lock, &permit, leadership.guard()] {
-                assert!(!guard.is_held(), "{}", guard.name());
-                assert_eq!(guard.lost().await, LockLoss::SessionEnded);
-            }
-            // They are released, although the guards are still here.
-            let request = others.lock(Level::Dc, "a")?.wait(NOTICED);
-            let next = timeout(NOTICED, request.acquire()).await??;
-            assert!(!lock.release().await?.is_released());
-            assert!(next.is_held());
-            let leader = Election::new(&others, Level::Dc, "e")?.campaign().wait(NOTICED);
-            assert!(timeout(NOTICED, leader.lead()).await??.is_leader());
-            assert_eq!(session.close().await?, end);
-            Ok(())
-        });
     }
 
     #[test]

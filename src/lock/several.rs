@@ -12,8 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     hold::guard::LockGuard,
-    request::{LockRequest, RequestOutcome, attempt},
-    session::while_open,
+    request::{LockRequest, RequestOutcome, attempt, while_open},
     state::{LockLoss, ReleaseOutcome},
 };
 use crate::{

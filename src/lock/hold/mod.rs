@@ -5,6 +5,7 @@
 //! | `guard` | `LockGuard`: a held lock |
 //! | `keeper` | the task that renews one lock, and ends it when its lease expires |
 //! | `term` | the lease as this process counts it |
+//! | `session` | the state of a session, which ends its holds together |
 //! | `clock` | the monotonic clock of leases |
 //! | `lease` | the range of leases, and the margin for clocks |
 //! | `abandoned` | releases abandoned attempts: one watcher for each lock |
@@ -16,6 +17,7 @@ pub(super) mod clock;
 pub(super) mod guard;
 mod keeper;
 pub(super) mod lease;
+pub(super) mod session;
 pub(super) mod term;
 
 use std::{future::Future, sync::Arc, time::Duration};

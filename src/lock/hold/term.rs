@@ -11,11 +11,11 @@ use std::{
 
 use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
-use super::clock::{Clock, Moment};
-use crate::lock::{
+use super::{
+    clock::{Clock, Moment},
     session::{SessionHold, SessionState},
-    state::{LockLoss, ReleaseOutcome},
 };
+use crate::lock::state::{LockLoss, ReleaseOutcome};
 
 /// The time from acquisition to release or loss of a lock.
 pub(crate) struct Term<T> {
