@@ -1,4 +1,4 @@
-//! Groups: the processes that are there, with data of each.
+//! Group membership: a list of the live processes of a service, with data of each.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -21,10 +21,10 @@ pub(super) const KIND: &str = "GRP";
 /// The prefix of a member's slot.
 const MEMBER: &str = "m";
 
-/// A group of processes: which of them are there, with data of each, such as its address.
+/// A list of the live processes of a service, with data of each, such as its address.
 ///
-/// A member joins with its [session](Session), and is listed until it leaves or its session ends; a
-/// process that dies is gone within the session's lease. All processes see the members by one read of
+/// A member joins with its [session](Session), and is listed until it leaves, is evicted, or its session
+/// ends; a process that dies is listed until its lease expires. All processes see the members by one read of
 /// one row, so every read shows the group at one moment.
 ///
 /// Members share out work without further calls: each computes from the same list which parts are
@@ -69,7 +69,7 @@ pub struct Group {
 pub struct Member {
     /// The name of its session, its token, and when it joined.
     pub holder: LockHolder,
-    /// What it joined with.
+    /// Its data.
     pub data: Bytes,
 }
 
@@ -79,7 +79,7 @@ pub struct Member {
 pub struct GroupInfo {
     /// Its key: `GRP#` and the name that a lock of this level, farm, client and id has.
     pub key: String,
-    /// Its members, the one that joined first at the head.
+    /// Its members, in the order of [`LockHolder::since`].
     pub members: Vec<Member>,
 }
 
@@ -148,7 +148,8 @@ impl Group {
         joined.map_err(|error| self.in_context(error))
     }
 
-    /// Reads the members, the one that joined first at the head.
+    /// Reads the members, in the order of [`LockHolder::since`], which is the time by the clock of the region
+    /// server at which each joined. All readers see one order of the same members.
     ///
     /// # Errors
     ///
@@ -236,7 +237,7 @@ impl Contender for Joining {
     }
 }
 
-/// Returns the members, the one that joined first at the head.
+/// Returns the members, in the order of their times and then of their tokens.
 fn members(seen: SlotsSeen) -> Vec<Member> {
     let SlotsSeen { held, mut data, .. } = seen;
     let mut members: BTreeMap<_, Member> = BTreeMap::new();

@@ -3,7 +3,7 @@
 //! - A [`Semaphore`] limits the number of concurrent holders, across all processes.
 //! - A [`ReadWriteLock`] admits many readers or one writer.
 //! - An [`Election`] chooses one leader, with a term that rises.
-//! - A [`Group`] lists the processes that are there, with data of each.
+//! - A [`Group`] lists the live processes of a service, with data of each.
 //!
 //! ```
 //! use std::time::Duration;
@@ -46,7 +46,7 @@
 // | `permits` | `PermitRequest`: waiting for permits |
 // | `read_write` | `ReadWriteLock`: many readers or one writer |
 // | `election` | `Election`, `Campaign`, `Leadership` |
-// | `group` | `Group`: the processes that are there |
+// | `group` | `Group`: the live processes of a service |
 // | `list` | all of them in a table |
 // | `contest` | waiting for any of them |
 // | `changes` | following any of them |

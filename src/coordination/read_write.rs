@@ -122,12 +122,14 @@ impl ReadWriteLock {
     }
 
     /// Turns the hold of the writer into that of a reader, and returns the reader's guard: no other
-    /// process writes in between, and other readers get in when this returns. The reader has the
-    /// lease, the renewal and the session of the writer, and a higher [fencing
-    /// number](LockGuard::fencing).
+    /// process writes in between. The reader has the lease, the renewal and the session of the writer,
+    /// and a higher [fencing number](LockGuard::fencing). If the writer's place can't be released at
+    /// once, it keeps new readers out until that succeeds in the background.
     ///
     /// # Errors
     ///
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) if all places of readers are taken, by other
+    ///   programs;
     /// - [`LockLost`](ErrorKind::LockLost) if the guard does not hold the lock any more;
     /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if it is not the writer of this lock;
     /// - the errors of the calls.
@@ -188,9 +190,11 @@ impl ReadWriteLock {
                 // A reader that was acquired is dropped, and released in the background.
                 return lost();
             }
-            // An expired reader may have had the slot.
-            if let Some(reader) = reader {
-                break request.admit(reader)?;
+            // An expired reader may have had the slot, or the answer took longer than the lease.
+            match reader {
+                Some(reader) if reader.is_held() => break request.admit(reader)?,
+                Some(reader) => drop(reader.release().await?),
+                None => {}
             }
         };
         // The reader was acquired while the writer held the lock, so the writer may go now.

@@ -272,7 +272,7 @@ impl LockManager {
 
     /// Waits until nothing continues in the background for requests and guards of this manager that
     /// were dropped: they have left the queue, and released what they held. Locks, permits, readers,
-    /// writers and leaders are meant. It does not wait for calls whose answer was lost, for which a
+    /// writers, leaders and members are meant. For a session, await [`Session::close`](super::Session::close). It does not wait for calls whose answer was lost, for which a
     /// task looks for two minutes.
     ///
     /// Await it before the runtime is shut down, with a timeout: a server that does not answer keeps

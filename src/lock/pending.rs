@@ -220,8 +220,9 @@ impl PendingLock {
         };
         let guard = request.guard(claim);
         self.is_claimed = true;
+        let guard = request.admit(guard).map_err(|error| request.in_context(error))?;
         if guard.is_held() {
-            return request.admit(guard);
+            return Ok(guard);
         }
         // Dropping the guard releases the lock.
         Err(self.taking.request.in_context(

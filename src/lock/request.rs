@@ -208,6 +208,9 @@ impl LockRequest {
     /// If the future is dropped, the lock stays as it was.
     pub async fn resume(self, token: LockToken) -> Result<LockGuard> {
         self.check()?;
+        if let Some(session) = self.session.as_ref().filter(|session| !session.is_open()) {
+            return Err(self.in_context(session.ended_error()));
+        }
         let resumed = self.location.resume(token, self.table().deadline()).await;
         let loss = match resumed.map_err(|error| self.in_context(error))? {
             Ok(claim) => {
@@ -216,7 +219,8 @@ impl LockRequest {
                 match term.loss() {
                     None => {
                         let guard = LockGuard::new(self.name.clone(), self.location.clone(), claim, term);
-                        return self.admit(guard.with_local_claim(self.local_claim(None)));
+                        let admitted = self.admit(guard.with_local_claim(self.local_claim(None)));
+                        return admitted.map_err(|error| self.in_context(error));
                     }
                     Some(loss) => loss,
                 }
@@ -376,11 +380,17 @@ impl LockRequest {
     /// Returns [`LockLost`](ErrorKind::LockLost) if the session has ended. The hold is released in
     /// the background then.
     pub(crate) fn admit(&self, guard: LockGuard) -> Result<LockGuard> {
-        match &self.session {
-            Some(session) if !guard.hold.held.term.join_session() => {
-                Err(self.in_context(session.ended_error()))
-            }
-            _ => Ok(guard),
+        let Some(session) = &self.session else {
+            return Ok(guard);
+        };
+        if session.is_open() && !guard.is_held() {
+            return Err(guard.early_loss_error());
+        }
+        guard.hold.held.term.join_session();
+        if session.is_open() {
+            Ok(guard)
+        } else {
+            Err(session.ended_error())
         }
     }
 
@@ -528,6 +538,8 @@ pub(super) async fn attempt(
     let tasks = requests.first().map(|request| request.local.tasks.clone());
     BackgroundTask::of_caller(tasks.unwrap_or_default(), |caller| async move {
         let attempts: Vec<LockAttempt> = requests.iter().map(LockRequest::new_attempt).collect();
+        let sessions = requests.iter().filter_map(|request| request.session.as_ref());
+        let _counted: Vec<_> = sessions.map(|session| session.begin()).collect();
         let attempted = tokio::select! {
             biased;
             attempted = acquire::attempt(&attempts, read_after, &caller, deadline) => attempted,

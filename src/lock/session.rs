@@ -37,6 +37,9 @@ use crate::error::{ClientErrorKind, Error, Result};
 /// - From the moment at which [`lost`](Self::lost) can return, no guard of the session
 ///   [is held](super::LockGuard::is_held).
 /// - A hold that is won after the end is not returned, but released.
+/// - A lease that expires ends the session by a task in the runtime of the connection; see
+///   [`LockGuard`](super::LockGuard#runtimes). While that runtime is blocked or has shut down, the guards
+///   report the loss and the session does not.
 /// - Not promised: that the holds end at one moment on the servers. Each has its own row and its
 ///   own lease; if the process dies, they end within one lease. A session without holds is not
 ///   known to any server, and no other process can end it; revoking any one of its holds does.
@@ -130,7 +133,8 @@ impl Session {
         self.state().name()
     }
 
-    /// Returns whether the session lasts.
+    /// Returns whether the session lasts. A guard whose lease has just expired may report its loss a moment
+    /// before.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state().is_open()
@@ -320,6 +324,24 @@ mod tests {
                 matches!(&end, SessionEnd::Lost { hold, .. } if hold == guard.name()),
                 "{end}"
             );
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn close_waits_for_attempts_in_flight() {
+        FakeHBase::run(async |hbase| {
+            let [locks, others] = two_processes(hbase).await?;
+            let session = locks.session("worker")?;
+            hbase.fault(Call::Multi.delay_answer(NOTICED).times(1));
+            let closing = async {
+                sleep(NOTICED / 2).await;
+                session.clone().close().await
+            };
+            let (acquired, closed) = tokio::join!(acquire(&locks, &session, "a"), closing);
+            assert_eq!(acquired.unwrap_err().kind(), ErrorKind::LockLost);
+            assert!(closed?.is_closed());
+            assert_eq!(others.show(Level::Dc, "a").await?.holder, None);
             Ok(())
         });
     }

@@ -69,7 +69,8 @@ impl LockSet {
         };
         let table = first.table().name().clone();
         let acquiring = while_open(&requests, Self::acquire_all(&requests));
-        observe::acquisition("set", &table, acquiring).await
+        let acquired = observe::acquisition("set", &table, acquiring).await;
+        acquired.map_err(|error| error.at_operation("acquiring several locks").at_table(&table))
     }
 
     async fn acquire_all(requests: &[LockRequest]) -> Result<Self> {
@@ -106,7 +107,8 @@ impl LockSet {
         for ((index, guard), turn) in by_order.into_values().zip(guards).zip(turns) {
             let request = &requests[index];
             let guard = guard.with_local_claim(request.local_claim(turn));
-            as_asked.insert(index, request.admit(guard)?);
+            let admitted = request.admit(guard).map_err(|error| request.in_context(error))?;
+            as_asked.insert(index, admitted);
         }
         let guards = as_asked.into_values().collect();
         Ok(Self { guards })

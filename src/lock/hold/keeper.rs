@@ -41,7 +41,7 @@ async fn keep_until_lost<L: HeldLocation>(held: &Held<L>) {
                 span = term.left();
                 next_renewal(held, span)
             }
-            Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
+            Some(Err(error)) if error.kind() == ErrorKind::LockLost => break,
             Some(Err(error)) => {
                 tracing::warn!(lock = %held.name, %error, "could not renew a lock");
                 clock
@@ -52,6 +52,7 @@ async fn keep_until_lost<L: HeldLocation>(held: &Held<L>) {
         };
     }
     term.end_if_over();
+    let _tracked = held.location.begin_task();
     held.release_remains().await;
 }
 

@@ -195,8 +195,8 @@ impl<R: HeldLocation> Drop for Hold<R> {
     fn drop(&mut self) {
         self.stop();
         self.held.term.end_local_claim();
-        // What its release finds does not concern the session any more.
-        self.held.term.part_from_session();
+        // A loss that its release finds does not end the session.
+        self.held.term.ignore_loss();
         if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
             let tracked = held.location.begin_task();
@@ -204,6 +204,8 @@ impl<R: HeldLocation> Drop for Hold<R> {
                 let _tracked = tracked;
                 let claim = held.claim.lock().await;
                 held.vacate_until_it_expires(&claim).await;
+                // Transactions may keep the hold.
+                held.term.leave_session();
             });
         }
     }

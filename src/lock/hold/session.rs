@@ -38,7 +38,7 @@ pub(crate) struct SessionState {
     end: Mutex<Option<SessionEnd>>,
     /// Notified at its end.
     ended: Notify,
-    /// The holds that are neither released nor known to be lost.
+    /// The attempts in flight, and the holds that are neither released nor known to be lost.
     holds: BackgroundTasks,
 }
 
@@ -71,7 +71,12 @@ impl SessionState {
         }
     }
 
-    /// Waits until all holds are released, or known to be lost.
+    /// Counts an attempt or a hold, until it is dropped.
+    pub(in crate::lock) fn begin(&self) -> TrackedTask {
+        self.holds.begin()
+    }
+
+    /// Waits until no attempt is in flight, and all holds are released, or known to be lost.
     pub(in crate::lock) async fn released(&self) {
         self.holds.done().await;
     }
@@ -138,7 +143,7 @@ impl SessionHold {
             session: Arc::clone(session),
             hold,
             is_joined: AtomicBool::new(false),
-            counted: Mutex::new(Some(session.holds.begin())),
+            counted: Mutex::new(Some(session.begin())),
         }
     }
 
@@ -152,13 +157,13 @@ impl SessionHold {
     }
 
     /// Does not end the session with the loss of this hold any more. It still waits for its release.
-    pub(super) fn part(&self) {
+    pub(super) fn ignore_loss(&self) {
         self.is_joined.store(false, Ordering::Relaxed);
     }
 
     /// Leaves the session, which does not wait for the release of this hold any more.
     pub(super) fn leave(&self) {
-        self.part();
+        self.ignore_loss();
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(counted);
     }
@@ -174,7 +179,7 @@ impl SessionHold {
 
     /// Ends the session if the hold has joined it. A release by a transaction is no loss, nor is one
     /// whose answer was lost.
-    pub(super) fn lost(&self, loss: &LockLoss) {
+    pub(super) fn report_loss(&self, loss: &LockLoss) {
         let is_own = matches!(loss, LockLoss::Expired | LockLoss::Removed | LockLoss::Taken(_));
         if is_own && self.is_joined.load(Ordering::Relaxed) {
             self.session.lose(&self.hold, loss);

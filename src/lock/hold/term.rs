@@ -71,23 +71,21 @@ impl<T> Term<T> {
         Self { session, ..self }
     }
 
-    /// Ends the session with the loss of this hold from now on. Returns whether the session lasts.
-    pub(in crate::lock) fn join_session(&self) -> bool {
-        let Some(session) = &self.session else {
-            return true;
-        };
-        session.join();
-        // It may have been lost before.
-        if let Some(loss) = self.loss() {
-            session.lost(&loss);
+    /// Ends the session with the loss of this hold from now on.
+    pub(in crate::lock) fn join_session(&self) {
+        if let Some(session) = &self.session {
+            session.join();
+            // It may have been lost meanwhile.
+            if let Some(loss) = self.loss() {
+                session.report_loss(&loss);
+            }
         }
-        session.is_open()
     }
 
     /// Does not end the session with the loss of this hold any more. It still waits for its release.
-    pub(super) fn part_from_session(&self) {
+    pub(super) fn ignore_loss(&self) {
         if let Some(session) = &self.session {
-            session.part();
+            session.ignore_loss();
         }
     }
 
@@ -239,6 +237,8 @@ impl<T> Term<T> {
     /// Ends the term of a lock that stays held. The local claim is kept, so other tasks of this
     /// process do not count it as free.
     pub(crate) fn detach(&self) {
+        // One whose session has ended is released.
+        self.end_if_over();
         self.end(Status::Released);
         self.leave_session();
     }
@@ -282,10 +282,11 @@ impl<T> Term<T> {
 
     /// Returns why a lock that is held until then is not held any more. `None` if it is held.
     fn end_of_held(&self, until: Moment) -> Option<LockLoss> {
-        if !self.is_in_open_session() {
-            return Some(LockLoss::SessionEnded);
+        // A lease that expired before the session ended is a loss of its own, also if it is noticed later.
+        if self.has_reached(until) {
+            return Some(LockLoss::Expired);
         }
-        self.has_reached(until).then_some(LockLoss::Expired)
+        (!self.is_in_open_session()).then_some(LockLoss::SessionEnded)
     }
 
     fn is_in_open_session(&self) -> bool {
@@ -303,7 +304,7 @@ impl<T> Term<T> {
     /// Ends the session if this loss is one of the hold itself.
     pub(super) fn report_to_session(&self, loss: &LockLoss) {
         if let Some(session) = &self.session {
-            session.lost(loss);
+            session.report_loss(loss);
         }
     }
 
@@ -373,6 +374,22 @@ mod tests {
         let term = term_of(system_clock().now(), long);
         assert_eq!(term.extend(over), Err(LockLoss::Expired));
         assert_eq!(term.until(), None);
+    }
+
+    #[test]
+    fn lease_that_expired_before_its_session_was_closed_is_a_loss_of_the_session() {
+        for (lease, is_lost) in [(1, true), (100, false)] {
+            let session = Arc::new(SessionState::new("session".to_owned()));
+            // No task has noticed the end yet.
+            let since = system_clock().now().before(Duration::from_secs(10));
+            let term = term_of(since, Duration::from_secs(lease));
+            let term = term.in_session(Some(SessionHold::new(&session, "lock".to_owned())));
+            term.join_session();
+            session.close();
+            assert_eq!(term.left(), Duration::ZERO);
+            term.end_if_over();
+            assert_eq!(session.end().map(|end| !end.is_closed()), Some(is_lost));
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct SlotRow {
     /// The row key without its leading byte.
     key: String,
     row: Bytes,
-    /// What its holds of this process show to others.
+    /// The data that holds of this row show to others.
     data: Bytes,
 }
 
@@ -264,10 +264,14 @@ impl SlotRow {
             self.local.check_lease(lease)?;
         }
         let deadline = self.table.deadline();
-        match self.read(deadline).await?.slots_of(token) {
-            slots if slots.is_empty() => Ok(Err(LockLoss::Expired)),
-            slots => self.location(&slots).renew_for(token, lease, deadline).await,
-        }
+        let seen = self.read(deadline).await?;
+        let slots = seen.slots_of(token);
+        let Some(first) = slots.first() else {
+            return Ok(Err(LockLoss::Expired));
+        };
+        let data = seen.data.get(first).cloned().unwrap_or_default();
+        let location = self.clone().with_data(data).location(&slots);
+        location.renew_for(token, lease, deadline).await
     }
 
     /// Revokes the hold of a token and returns its holder. Returns `None` if the token holds

@@ -8,7 +8,7 @@ use futures::{
 };
 use hbase_txn::{
     Result,
-    coordination::{Election, Group, ReadWriteLock, Semaphore},
+    coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockEvent, LockHolder, LockManager},
 };
 use tokio::time::{interval, sleep, timeout};
@@ -74,16 +74,8 @@ pub(super) fn obstacles(locks: &LockManager, named: &Named<'_>) -> Result<Obstac
                 }
             })
         }
-        Kind::Group => {
-            let group = Group::new(locks, level, &id)?;
-            polled(move || {
-                let group = group.clone();
-                async move {
-                    let members = group.members().await?.into_iter();
-                    Ok(Obstacle::held_by(members.map(|member| member.holder)))
-                }
-            })
-        }
+        // A member waits for no other.
+        Kind::Group => stream::once(async { Ok(Obstacle::State("joining the group".to_owned())) }).boxed(),
         Kind::RwLock => {
             let lock = ReadWriteLock::new(locks, level, &id)?;
             polled(move || {

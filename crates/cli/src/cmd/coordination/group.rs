@@ -19,7 +19,7 @@ use crate::{
         run::Command,
         which::{Kind, NameObject, Which, key},
     },
-    exit::{Exit, Outcome},
+    exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output, values,
 };
@@ -39,7 +39,7 @@ enum Action {
     /// Only the member with this token is evicted. If it has left, nothing changes.
     #[command(after_help = RELEASE)]
     Release(Evicted),
-    /// Show the members, the one that joined first at the head
+    /// Show the members, in the order in which they joined by the servers' clocks
     #[command(after_help = SHOW)]
     Show(Which),
 }
@@ -64,7 +64,7 @@ const RUN: &str = r#"Example: hbase-txn group run locks workers --farm fra --cli
 
 If the membership is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. A member whose process dies is listed until its lease expires.
 
-Exit status: that of CMD, 128 + N if signal N ended it; 3 the group is full, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the membership was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the group was full until --timeout was over, and CMD was not run; 127 CMD does not exist; 126 CMD can't be run; 1 refused or failed, and CMD was not run; 4 the membership was lost while CMD ran. --conflict-exit-code and --lost-exit-code choose others, as for lock run."#;
 
 const RELEASE: &str = r#"Example: hbase-txn group release locks workers --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
 
@@ -142,6 +142,11 @@ impl Run {
     async fn run(self, global: &Global) -> Outcome {
         let Request { asked, table } = &self.request;
         asked.without_wait()?;
+        let (size, most) = (self.data.len(), coordination::Group::MAX_DATA);
+        if size > most {
+            let text = format!("--data has {size} bytes; the maximum is {most}");
+            return Err(Failure::Unparsable(text));
+        }
         let ask = async |locks: &LockManager, session: &Session, terms: Terms<'_>| {
             open(locks, &terms.named.name)?
                 .join(session, self.data.clone())
@@ -169,7 +174,13 @@ async fn show(which: &Which, global: &Global) -> Outcome {
 
 fn page(info: &GroupInfo) -> String {
     let name = key(&info.key);
-    let line = |member: &Member| format!("\n{}: {}", data(member), holder::sentence(&member.holder));
+    let line = |member: &Member| {
+        let holder = holder::sentence(&member.holder);
+        match data(member) {
+            data if data.is_empty() => format!("\n{holder}"),
+            data => format!("\n{data}: {holder}"),
+        }
+    };
     let members: String = info.members.iter().map(line).collect();
     if members.is_empty() {
         format!("{name}: no members")
