@@ -14,7 +14,9 @@ mod configuration {
 }
 mod coordination {
     mod coordinate;
+    mod export;
     mod schedule;
+    mod serve;
 }
 mod fake {
     mod first_test;
