@@ -3,9 +3,10 @@
 //! Deletes without transactions are drawn here only: HBase hides what another client puts in the
 //! millisecond of a delete, so a row that several clients write has them in transactions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use hbase_txn::client::{Get, Mutation, Writer, WriterOptions};
+use tokio::time::sleep;
 
 use super::{
     history::{Found, Operation, Outcome, Read, found_in},
@@ -21,9 +22,14 @@ enum Way {
     List,
 }
 
+/// The time after which a delete of another client hides no put.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// The writers of a task, one for each partition and way.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
+    /// The last client that wrote each row of lists.
+    clients: BTreeMap<String, usize>,
     writers: BTreeMap<String, (usize, Writer)>,
 }
 
@@ -38,6 +44,12 @@ impl Task<'_> {
         let row = format!("w{task}{way:?}");
         let steps = self.draw_writes(&row);
         let history = format!("{}/{row}", self.partition);
+        if let Way::List = way {
+            let last = streams.clients.insert(history.clone(), self.client);
+            if last.is_some_and(|last| last != self.client) {
+                sleep(PAUSE).await;
+            }
+        }
         let outcomes = match way {
             Way::List => {
                 let mutations: Vec<Mutation> = steps.iter().map(|step| step.mutation.clone()).collect();
