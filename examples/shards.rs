@@ -143,6 +143,15 @@ pub async fn share_out_all(group: &Group, team: &mut [Worker]) -> Result<()> {
     }
 }
 
+/// Prints the shards of each worker, and checks that together they have all.
+fn show(team: &[Worker]) {
+    for worker in team {
+        println!("{}: {:?}", worker.session.name(), worker.shards.keys());
+    }
+    let shards: usize = team.iter().map(|worker| worker.shards.len()).sum();
+    assert_eq!(shards, SHARDS as usize);
+}
+
 /// Shares out the shards among three workers, and among two when one has left.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let locks = open(connection, table).await?;
@@ -152,25 +161,13 @@ pub async fn run(connection: &Connection, table: &str) -> Result<()> {
         team.push(Worker::start(&locks, name).await?);
     }
     share_out_all(&group, &mut team).await?;
-    for worker in &team {
-        println!("{}: {:?}", worker.session.name(), worker.shards.keys());
-    }
-    assert_eq!(
-        team.iter().map(|worker| worker.shards.len()).sum::<usize>(),
-        SHARDS as usize
-    );
+    show(&team);
 
     // Closing its session releases the membership and the shards.
     let left = team.remove(0);
     assert!(left.session.clone().close().await?.is_closed());
     share_out_all(&group, &mut team).await?;
-    for worker in &team {
-        println!("{}: {:?}", worker.session.name(), worker.shards.keys());
-    }
-    assert_eq!(
-        team.iter().map(|worker| worker.shards.len()).sum::<usize>(),
-        SHARDS as usize
-    );
+    show(&team);
     for worker in team {
         assert!(worker.session.close().await?.is_closed());
     }
