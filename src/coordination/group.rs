@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::{
     changes::changes,
-    contest::{Contender, ContestOutcome, Times, compete, free_slot},
+    contest::{Contender, Contest, ContestOutcome, compete, free_slot},
 };
 use crate::{
     error::{Error, Result},
     java_layout::Level,
-    lock::{LockGuard, LockHolder, LockManager, LockRequest, LockToken, Session, SlotRow, SlotsSeen},
+    lock::{Demand, LockGuard, LockHolder, LockManager, LockRequest, LockToken, Session, SlotRow, SlotsSeen},
 };
 
 pub(super) const KIND: &str = "GRP";
@@ -213,15 +213,18 @@ impl Group {
 }
 
 impl Contender for Joining {
-    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
+    /// There is room for all who usually join, in any order.
+    fn demand(&self) -> Demand {
+        Demand::UNORDERED
+    }
+
+    async fn try_once(&self, contest: &mut Contest<'_>) -> Result<ContestOutcome> {
         let none = SlotsSeen::default();
-        let before = seen.as_ref().unwrap_or(&none);
+        let before = contest.seen.as_ref().unwrap_or(&none);
         let Some(slot) = free_slot(before, MEMBER, Group::MAX_MEMBERS) else {
             return Ok(ContestOutcome::Full);
         };
-        let (guard, behind) = self.row.attempt(&self.request, &[slot], times.deadline).await?;
-        *seen = Some(behind);
-        match guard {
+        match contest.attempt(&self.request, &[slot]).await? {
             Some(guard) if guard.is_held() => return Ok(ContestOutcome::Won(guard)),
             Some(guard) => drop(guard.release().await?),
             None => {}
@@ -229,8 +232,8 @@ impl Contender for Joining {
         Ok(ContestOutcome::Again)
     }
 
-    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
-        match seen.map_or(0, |seen| seen.held.len()) {
+    fn unavailable(&self, contest: &Contest<'_>) -> String {
+        match contest.seen.as_ref().map_or(0, |seen| seen.held.len()) {
             number if number >= Group::MAX_MEMBERS => format!("the group has {number} members"),
             _ => "others joined at the same moment each time".to_owned(),
         }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::{
-    contest::{Contender, ContestOutcome, Times, compete, lease_options, wait_option},
+    contest::{Contender, Contest, ContestOutcome, compete, lease_options, wait_option},
     semaphore::Semaphore,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockRequest, SlotsSeen},
+    lock::{Demand, LockGuard, LockRequest, SlotsSeen},
 };
 
 /// A request for permits.
@@ -42,8 +42,9 @@ impl PermitRequest {
     /// Acquires the permits. The [fencing number](LockGuard::fencing) of the guard is higher than
     /// that of every permit of this semaphore that was granted before this request.
     ///
-    /// The waiting tasks of one process queue up in their order, and only the first of them polls
-    /// the server.
+    /// Processes that wait are served in the order in which they began to wait. The waiting tasks of one
+    /// process queue up in their order, and only the first of them polls the server. An attempt that does not
+    /// wait may pass by those that do.
     ///
     /// # Errors
     ///
@@ -95,9 +96,6 @@ impl PermitRequest {
     /// `None` if there are not enough. The slots are sorted, so if two requests choose the same
     /// ones, usually one of them gets all.
     fn choose(&self, permits: u32, seen: &SlotsSeen) -> Option<Vec<String>> {
-        if taken(seen).saturating_add(self.count) > permits {
-            return None;
-        }
         let count = self.count as usize;
         let free = (0..permits).filter(|slot| !seen.held.contains_key(&slot.to_string()));
         let mut chosen = fastrand::choose_multiple(free, count);
@@ -107,32 +105,43 @@ impl PermitRequest {
 }
 
 impl Contender for PermitRequest {
-    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
+    fn demand(&self) -> Demand {
+        Demand {
+            need: self.count,
+            released: 1,
+            of: self.semaphore.permits(),
+        }
+    }
+
+    async fn try_once(&self, contest: &mut Contest<'_>) -> Result<ContestOutcome> {
         let semaphore = &self.semaphore;
-        let permits = match seen {
+        let permits = match &contest.seen {
             Some(seen) => semaphore.note(seen)?,
             // The semaphore may have been resized since it was last read.
-            None if self.count > semaphore.permits() => {
-                semaphore.note(seen.insert(semaphore.row().read(times.deadline).await?))?
-            }
+            None if self.count > semaphore.permits() => semaphore.note(contest.look().await?)?,
             None => semaphore.permits(),
         };
         self.check(permits)?;
         let none = SlotsSeen::default();
-        let Some(slots) = self.choose(permits, seen.as_ref().unwrap_or(&none)) else {
+        let seen = contest.seen.as_ref().unwrap_or(&none);
+        let needed = taken(seen).saturating_add(contest.ahead());
+        if needed.saturating_add(self.count) > permits {
+            return Ok(ContestOutcome::Full);
+        }
+        let Some(slots) = self.choose(permits, seen) else {
             return Ok(ContestOutcome::Full);
         };
-        let attempt = semaphore.row().attempt(&self.request, &slots, times.deadline);
-        let (guard, behind) = attempt.await?;
-        let (permits, held) = (semaphore.note(&behind), taken(&behind));
-        *seen = Some(behind);
+        let guard = contest.attempt(&self.request, &slots).await?;
+        let behind = contest.seen.as_ref().unwrap_or(&none);
+        let (permits, held) = (semaphore.note(behind), taken(behind));
         let Some(guard) = guard else {
             permits?;
             return Ok(ContestOutcome::Again);
         };
-        // The semaphore may have been resized to fewer permits than are held, or deleted, or the
-        // answer took longer than the lease.
-        let fits = |permits: u32| held <= permits && slots.iter().all(|slot| number(slot) < Some(permits));
+        // The semaphore may have been resized to fewer permits than are held, or deleted, others may
+        // have waited longer, or the answer took longer than the lease.
+        let needed = held.saturating_add(contest.ahead());
+        let fits = |permits: u32| needed <= permits && slots.iter().all(|slot| number(slot) < Some(permits));
         if permits.as_ref().is_ok_and(|permits| fits(*permits)) && guard.is_held() {
             return Ok(ContestOutcome::Won(guard));
         }
@@ -141,19 +150,25 @@ impl Contender for PermitRequest {
         Ok(ContestOutcome::Again)
     }
 
-    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
+    fn unavailable(&self, contest: &Contest<'_>) -> String {
         let permits = self.semaphore.permits();
+        let seen = contest.seen.as_ref();
         let held = seen.map_or(0, taken);
         let count = self.count;
         let now = self.semaphore.row().wall_clock();
         let holder = seen.and_then(|seen| seen.held.values().next());
-        match holder.map(|holder| holder.at(now)) {
-            Some(holder) if permits == 1 => format!("the permit is not available: it is held by {holder}"),
-            Some(holder) => {
+        match (holder.map(|holder| holder.at(now)), contest.ahead()) {
+            (Some(holder), _) if permits == 1 => {
+                format!("the permit is not available: it is held by {holder}")
+            }
+            (Some(holder), _) if held.saturating_add(count) > permits => {
                 format!("{count} of {permits} permits are not available: {held} are held, one by {holder}")
             }
-            None => format!(
+            (_, 0) => format!(
                 "{count} of {permits} permits were not available when it was tried, and are free again"
+            ),
+            (_, ahead) => format!(
+                "{count} of {permits} permits are not available: {held} are held, and others, which have waited longer, need {ahead}"
             ),
         }
     }

@@ -7,18 +7,21 @@ use hbase_client::{BytesBinary, low_level::TableCalls};
 use tokio::time::Instant;
 
 use super::contest::{
-    Contender, ContestOutcome, Times, Waiting, compete, free_slot, lease_options, wait_option,
+    Contender, Contest, ContestOutcome, Waiting, compete, free_slot, lease_options, wait_option,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     java_layout::Level,
-    lock::{LockGuard, LockHolder, LockManager, LockRequest, LockToken, SlotRow, SlotsSeen},
+    lock::{Demand, LockGuard, LockHolder, LockManager, LockRequest, LockToken, SlotRow, SlotsSeen},
 };
 
 pub(super) const KIND: &str = "RW";
 const WRITER: &str = "w";
 /// The prefix of a reader's slot.
 const READER: &str = "r";
+/// What a writer needs of the lock; a reader needs one. So a writer excludes all readers, and the readers do
+/// not exclude each other.
+const ALL: u32 = 1_024;
 
 /// A cluster-wide lock that is held by many readers or by one writer.
 ///
@@ -27,8 +30,8 @@ const READER: &str = "r";
 /// writers, a reader's number is higher than those of all earlier writers. The hold of a process
 /// that dies ends with its lease.
 ///
-/// A waiting writer excludes new readers, and acquires the lock when the current readers have
-/// released it. A writer can [become a reader](Self::downgrade) without a release. A reader cannot
+/// Processes that wait acquire the lock in the order in which they began to wait, readers together: a writer
+/// waits for the readers before it and excludes those after it. A writer can [become a reader](Self::downgrade) without a release. A reader cannot
 /// become a writer: two readers that both wanted to write would wait for each other.
 ///
 /// Cheap to clone; clones share everything.
@@ -68,6 +71,8 @@ pub struct ReadWriteInfo {
     pub writer: Option<LockHolder>,
     /// The readers, the longest-held first.
     pub readers: Vec<LockHolder>,
+    /// The number of processes that wait in line, up to 64. A writer that waits in its slot is not one of them.
+    pub waiting: usize,
     /// The highest fencing number so far. Failed attempts raise it too.
     pub fencing: Option<i64>,
 }
@@ -83,7 +88,7 @@ pub struct ReadWriteRequest {
 
 impl ReadWriteLock {
     /// The maximum number of concurrent readers.
-    pub const MAX_READERS: usize = 1_024;
+    pub const MAX_READERS: usize = ALL as usize;
 
     /// Names a lock. Sends nothing; a lock needs no creation.
     ///
@@ -249,7 +254,10 @@ impl ReadWriteRequest {
 
     /// Acquires the lock, for reading or writing.
     ///
-    /// A writer takes its place first, which excludes new readers, and then waits until the current
+    /// Processes that wait are served in the order in which they began to wait; the tasks of one process wait
+    /// in line in it. An attempt that does not wait may pass by those that do.
+    ///
+    /// A writer whose turn it is takes its place first, which excludes new readers, and then waits until the current
     /// readers have released the lock. The lease begins when they have. Until then the place has a
     /// lease of about three seconds, which is renewed. If its wait is over or its future is dropped before that, it
     /// gives up the place. So even an attempt that does not wait may exclude readers for a moment.
@@ -281,76 +289,63 @@ impl ReadWriteRequest {
         }
     }
 
-    async fn try_to_read(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
+    async fn try_to_read(&self, contest: &mut Contest<'_>) -> Result<ContestOutcome> {
         let none = SlotsSeen::default();
-        let before = seen.as_ref().unwrap_or(&none);
-        if has_writer(before) {
+        let before = contest.seen.as_ref().unwrap_or(&none);
+        if has_writer(before) || !self.comes_next(contest) {
             return Ok(ContestOutcome::Full);
         }
         let Some(slot) = free_slot(before, READER, ReadWriteLock::MAX_READERS) else {
             return Ok(ContestOutcome::Full);
         };
-        let (guard, behind) = self.row.attempt(&self.request, &[slot], times.deadline).await?;
-        let writer = has_writer(&behind);
-        *seen = Some(behind);
+        let guard = contest.attempt(&self.request, &[slot]).await?;
+        let may_read = !contest.seen.as_ref().is_some_and(has_writer) && self.comes_next(contest);
         match guard {
             // A later writer sees this reader; a writer that is there already may not have seen it.
-            Some(guard) if !writer && guard.is_held() => return Ok(ContestOutcome::Won(guard)),
+            Some(guard) if may_read && guard.is_held() => return Ok(ContestOutcome::Won(guard)),
             Some(guard) => drop(guard.release().await?),
             None => {}
         }
-        Ok(if writer {
-            ContestOutcome::Full
-        } else {
+        Ok(if may_read {
             ContestOutcome::Again
+        } else {
+            ContestOutcome::Full
         })
     }
 
-    async fn try_to_write(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
-        if seen.as_ref().is_some_and(has_writer) {
+    async fn try_to_write(&self, contest: &mut Contest<'_>) -> Result<ContestOutcome> {
+        if contest.seen.as_ref().is_some_and(has_writer) || !self.comes_next(contest) {
             return Ok(ContestOutcome::Full);
         }
-        let slots = [WRITER.to_owned()];
-        if !seen.as_ref().is_some_and(has_readers) {
-            let (guard, behind) = self.row.attempt(&self.request, &slots, times.deadline).await?;
-            let behind = seen.insert(behind);
-            let Some(guard) = guard else {
-                return Ok(ContestOutcome::Full);
-            };
-            if !has_readers(behind) {
+        if !contest.seen.as_ref().is_some_and(has_readers) {
+            match self.take_writers_slot(&self.request, contest).await? {
+                None => return Ok(ContestOutcome::Full),
+                Some(guard) if contest.seen.as_ref().is_some_and(has_readers) => {
+                    self.give_back(guard, contest).await?;
+                    if Instant::now() >= contest.until {
+                        return Ok(ContestOutcome::Full);
+                    }
+                }
                 // The lease begins about now.
-                return Ok(if keep(&guard).await? {
-                    ContestOutcome::Won(guard)
-                } else {
-                    ContestOutcome::Again
-                });
-            }
-            let _ = guard.release().await?;
-            // The error names the readers.
-            behind.held.remove(WRITER);
-            if Instant::now() >= times.until {
-                return Ok(ContestOutcome::Full);
+                Some(guard) if keep(&guard).await? => return Ok(ContestOutcome::Won(guard)),
+                Some(_) => return Ok(ContestOutcome::Again),
             }
         }
         let place = self.request.for_place();
-        let (guard, behind) = self.row.attempt(&place, &slots, times.deadline).await?;
-        let behind = seen.insert(behind);
-        let Some(guard) = guard else {
+        let Some(guard) = self.take_writers_slot(&place, contest).await? else {
             return Ok(ContestOutcome::Full);
         };
-        let mut waiting = Waiting::new(times.until, place.longest_pause());
-        while has_readers(behind) {
+        let mut waiting = Waiting::new(contest.until, place.longest_pause());
+        while contest.seen.as_ref().is_some_and(has_readers) {
             if !waiting.goes_on().await {
-                let _ = guard.release().await?;
-                // The error names the readers.
-                behind.held.remove(WRITER);
+                self.give_back(guard, contest).await?;
                 return Ok(ContestOutcome::Full);
             }
             if !keep(&guard).await? {
                 return Ok(ContestOutcome::Again);
             }
-            *behind = self.row.read(times.deadline).await?;
-            if behind.held.get(WRITER).and_then(|writer| writer.token) != Some(guard.token()) {
+            let seen = contest.seen.insert(self.row.read(contest.deadline).await?);
+            if seen.held.get(WRITER).and_then(|writer| writer.token) != Some(guard.token()) {
                 // Its place was revoked, and another writer may have it.
                 return Ok(ContestOutcome::Again);
             }
@@ -359,6 +354,36 @@ impl ReadWriteRequest {
             Some(guard) => ContestOutcome::Won(guard),
             None => ContestOutcome::Again,
         })
+    }
+
+    /// Takes the writer's slot. `None` if another writer has it, or others have waited longer.
+    async fn take_writers_slot(
+        &self,
+        request: &LockRequest,
+        contest: &mut Contest<'_>,
+    ) -> Result<Option<LockGuard>> {
+        let slots = [WRITER.to_owned()];
+        match contest.attempt(request, &slots).await? {
+            Some(guard) if !self.comes_next(contest) => {
+                self.give_back(guard, contest).await?;
+                Ok(None)
+            }
+            taken => Ok(taken),
+        }
+    }
+
+    /// Gives back the writer's slot. Errors then name the readers.
+    async fn give_back(&self, guard: LockGuard, contest: &mut Contest<'_>) -> Result<()> {
+        let _ = guard.release().await?;
+        if let Some(seen) = &mut contest.seen {
+            seen.held.remove(WRITER);
+        }
+        Ok(())
+    }
+
+    /// Returns whether no process that it excludes has waited longer.
+    fn comes_next(&self, contest: &Contest<'_>) -> bool {
+        contest.ahead().saturating_add(self.demand().need) <= ALL
     }
 }
 
@@ -373,17 +398,25 @@ async fn keep(guard: &LockGuard) -> Result<bool> {
 }
 
 impl Contender for ReadWriteRequest {
-    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
-        if self.writes {
-            self.try_to_write(seen, times).await
-        } else {
-            self.try_to_read(seen, times).await
+    fn demand(&self) -> Demand {
+        Demand {
+            need: if self.writes { ALL } else { 1 },
+            released: ALL,
+            of: ALL,
         }
     }
 
-    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
+    async fn try_once(&self, contest: &mut Contest<'_>) -> Result<ContestOutcome> {
+        if self.writes {
+            self.try_to_write(contest).await
+        } else {
+            self.try_to_read(contest).await
+        }
+    }
+
+    fn unavailable(&self, contest: &Contest<'_>) -> String {
         let deed = if self.writes { "writing" } else { "reading" };
-        let holder = seen.and_then(|seen| {
+        let holder = contest.seen.as_ref().and_then(|seen| {
             let writer = seen.held.get(WRITER).map(|holder| ("a writer", holder));
             writer.or_else(|| Some(("a reader", seen.held.values().next()?)))
         });
@@ -392,6 +425,9 @@ impl Contender for ReadWriteRequest {
                 let holder = holder.at(self.row.wall_clock());
                 format!("the lock is not available for {deed}: there is {kind}, {holder}")
             }
+            None if !self.comes_next(contest) => {
+                format!("the lock is not available for {deed}: others have waited longer")
+            }
             None => format!("the lock was not available for {deed} when it was tried, and is free again"),
         }
     }
@@ -399,13 +435,14 @@ impl Contender for ReadWriteRequest {
 
 /// Returns the state of the lock with this key.
 pub(super) fn info(key: &str, mut seen: SlotsSeen) -> ReadWriteInfo {
-    let writer = seen.held.remove(WRITER);
+    let (writer, waiting) = (seen.held.remove(WRITER), seen.waiting());
     let mut readers: Vec<LockHolder> = seen.held.into_values().collect();
     readers.sort_by_key(|holder| holder.since);
     ReadWriteInfo {
         key: key.to_owned(),
         writer,
         readers,
+        waiting,
         fencing: seen.number,
     }
 }

@@ -36,8 +36,9 @@ const LOOKS: Duration = Duration::from_millis(100);
 /// process that dies are free when their leases expire. No permit is granted beyond the number of
 /// permits.
 ///
-/// Permits are not granted to processes in the order of their requests; the tasks of one process
-/// queue up in order. See `docs/coordination.md`.
+/// Processes that wait acquire permits in the order in which they began to wait, and so do the tasks of
+/// one process. A request for many permits is not overtaken by later requests for few. See
+/// `docs/coordination.md`.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -85,6 +86,8 @@ pub struct SemaphoreInfo {
     /// The holders of permits, the longest-held first. After a [`resize`](Semaphore::resize) to
     /// fewer permits they may hold more than there are.
     pub holders: Vec<PermitHolder>,
+    /// The number of processes that wait for permits, up to 64.
+    pub waiting: usize,
     /// The highest fencing number so far. Failed attempts raise it too.
     pub fencing: Option<i64>,
 }
@@ -165,7 +168,8 @@ impl Semaphore {
     /// Creates a request for several permits, all or none. Sends nothing. The permits form one
     /// hold: they are acquired, renewed and released together.
     ///
-    /// Requests for few permits can overtake a request for many: no permits are reserved for it.
+    /// A request that waits for many permits keeps later requests waiting, even if there are enough permits for
+    /// them.
     pub fn acquire_many(&self, count: u32) -> PermitRequest {
         PermitRequest::new(self.clone(), self.row.request(&[]), count)
     }
@@ -388,6 +392,7 @@ impl Semaphore {
 /// Returns the state of the semaphore with this key.
 pub(super) fn info(key: &str, permits: u32, seen: SlotsSeen) -> SemaphoreInfo {
     let available = permits.saturating_sub(taken(&seen));
+    let waiting = seen.waiting();
     let mut places: HashMap<Option<LockToken>, usize> = HashMap::new();
     let mut holders: Vec<PermitHolder> = Vec::new();
     for holder in seen.held.into_values() {
@@ -399,6 +404,7 @@ pub(super) fn info(key: &str, permits: u32, seen: SlotsSeen) -> SemaphoreInfo {
     }
     holders.sort_by_key(|held| (held.holder.since, held.permits));
     SemaphoreInfo {
+        waiting,
         key: key.to_owned(),
         permits,
         available,

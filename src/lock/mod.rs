@@ -131,6 +131,7 @@ pub use name::LockName;
 pub use pending::PendingLock;
 pub use protocol::owner::LockToken;
 pub(crate) use protocol::slots::{SlotRow, SlotsSeen};
+pub(crate) use queue::{Demand, Waiter};
 pub use request::LockRequest;
 pub(crate) use request::while_open;
 pub use session::Session;

@@ -24,7 +24,7 @@ use super::{
         row_state::{Occupant, RowState},
     },
     queue::{
-        TicketChange, Waiter,
+        Demand, TicketChange, Waiter,
         local::{LocalClaim, LocalLocks, Turn},
         ticket::TICKET_TTL,
     },
@@ -74,7 +74,7 @@ pub struct LockRequest {
     /// The session that the hold joins.
     pub(super) session: Option<Arc<SessionState>>,
     /// The change that the next attempt makes to this process's ticket.
-    ticket: TicketChange,
+    pub(super) ticket: TicketChange,
 }
 
 impl LockRequest {
@@ -272,7 +272,7 @@ impl LockRequest {
         // A call that does not wait is not queued, neither in this process nor among processes.
         let waits = Instant::now() < until;
         let first_waiter = waits.then(|| self.local.first_waiter(self.row()));
-        let mut waiter = Waiter::new(self.location.clone());
+        let mut waiter = Waiter::new(self.location.clone(), Demand::LOCK);
         if waits && waiter.step_back() {
             self.until_worth_trying(Ok(Vec::new()), &mut waiter, until, deadline)
                 .await?;

@@ -377,6 +377,11 @@ impl Source for LatchRows {
         self.counts.connection.deadline()
     }
 
+    /// A gateway does not return when cells expire.
+    fn distance(&self, _: u64) -> Duration {
+        Duration::MAX
+    }
+
     fn read_each(
         &self,
         latches: &[(Arc<Cells>, Extent)],

@@ -22,6 +22,7 @@
 //! | `drawn` | every public method is drawn, or has a reason |
 //! | `outages` | what outages longer than leases leave behind |
 //! | `limits` | transactions at their limits |
+//! | `lines` | who has waited longest comes next |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 //! | `sessions` | holds that end together, and the members of a group |
@@ -50,6 +51,7 @@ mod limits;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../linearizable/mod.rs"]
 mod linearizable;
+mod lines;
 mod outages;
 mod partitions;
 mod processes;
@@ -202,4 +204,9 @@ fn outages_leave_nothing_taken() {
 #[test]
 fn transactions_at_their_limits_are_committed_or_invalid() {
     Simulation::from_env("limits").run(limits::scenario);
+}
+
+#[test]
+fn who_has_waited_longest_comes_next() {
+    Simulation::from_env("lines").steady_clocks().run(lines::scenario);
 }

@@ -1,6 +1,6 @@
 //! Waiting for barriers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{
@@ -84,6 +84,11 @@ impl Progress for BarrierProgress {
     fn left(&self) -> Option<u64> {
         self.seen.as_ref().map(BarrierObservation::left)
     }
+
+    fn expires(&self) -> Option<u64> {
+        let (_, cell) = self.seen.as_ref()?.present()?;
+        cell.expires
+    }
 }
 
 impl Source for BarrierTable {
@@ -95,6 +100,10 @@ impl Source for BarrierTable {
 
     fn deadline(&self) -> Instant {
         TableCalls::deadline(&self.0)
+    }
+
+    fn distance(&self, time: u64) -> Duration {
+        Source::distance(&self.0, time)
     }
 
     /// Also ends the generations whose time is over.

@@ -1,6 +1,9 @@
 //! Waiting for latches.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
@@ -59,6 +62,7 @@ pub(crate) struct LatchProgress {
     /// The timestamps of its counts, and the last poll that has seen it live.
     stamps: Vec<(Bytes, u64)>,
     live: u64,
+    expires: Option<u64>,
     /// The end, and the poll that found it, or that has seen the latch live for the last time if
     /// the next one of its name exists by now. It is the end for waiters that joined before that
     /// poll.
@@ -207,6 +211,7 @@ impl Progress for LatchProgress {
                     self.latch = self.latch.or_else(|| observation.latch());
                     self.stamps = observation.stamps();
                     self.live = poll;
+                    self.expires = observation.deadline(cells.level).and_then(|seen| seen.expires);
                     None
                 }
                 // Without a note, only the existence of the latch is known.
@@ -233,6 +238,10 @@ impl Progress for LatchProgress {
     fn left(&self) -> Option<u64> {
         self.left
     }
+
+    fn expires(&self) -> Option<u64> {
+        self.expires
+    }
 }
 
 impl LatchProgress {
@@ -251,6 +260,12 @@ impl Source for Table {
 
     fn deadline(&self) -> Instant {
         TableCalls::deadline(self)
+    }
+
+    fn distance(&self, time: u64) -> Duration {
+        let now = self.connection().environment().wall_clock();
+        let time = UNIX_EPOCH + Duration::from_millis(time);
+        time.duration_since(now).unwrap_or_else(|past| past.duration())
     }
 
     fn read_each(

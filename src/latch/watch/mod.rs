@@ -57,6 +57,9 @@ pub(crate) trait Progress: Clone + Default + Send + Sync + 'static {
 
     /// Returns how many arrivals it waits for. `None` until it was read.
     fn left(&self) -> Option<u64>;
+
+    /// Returns when it expires, by the clock of its server, in milliseconds. `None` if that is not known.
+    fn expires(&self) -> Option<u64>;
 }
 
 /// The waiters of one table, and the task that polls for them.
@@ -346,11 +349,13 @@ impl<S: Source> Shared<S> {
         }
         awaited.pending = None;
         awaited.notified = Some(pending.since);
-        let (left, has_ended) = {
+        let (left, expires, has_ended) = {
             let progress = awaited.progress.borrow();
-            (progress.left(), progress.has_ended())
+            (progress.left(), progress.expires(), progress.has_ended())
         };
-        awaited.pace.see(left);
+        awaited
+            .pace
+            .see(left, expires.map(|expires| self.source.distance(expires)));
         if has_ended {
             waiting.names.remove(key);
         }

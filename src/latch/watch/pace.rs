@@ -9,7 +9,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 
 /// The pace of one name. A pause is as long as the time since the last news or the last joining waiter. It is
 /// half as long as the rest takes at the present rate if that is longer, but never longer than the time since the
-/// last waiter joined.
+/// last waiter joined. It is at most half of the time until the name expires, by this machine's clock, or since then: the
+/// clock of the server may be behind.
 #[derive(Debug)]
 pub(super) struct Pace {
     joined: Instant,
@@ -65,8 +66,8 @@ impl Pace {
         self.is_hurried = false;
     }
 
-    /// A poll has ended, after which so much is left.
-    pub(super) fn see(&mut self, left: Option<u64>) {
+    /// A poll has ended, after which so much is left, and the end is this far away if it is known.
+    pub(super) fn see(&mut self, left: Option<u64>, end: Option<Duration>) {
         let now = Instant::now();
         if self.left != left {
             let took = now.saturating_duration_since(self.since);
@@ -78,7 +79,9 @@ impl Pace {
         }
         let quiet = now.saturating_duration_since(self.since);
         let waited = now.saturating_duration_since(self.joined);
-        let pause = quiet.max(waited.min(self.expected / 2)).clamp(PAUSES.0, PAUSES.1);
+        let pause = quiet.max(waited.min(self.expected / 2));
+        let pause = pause.min(end.map_or(PAUSES.1, |end| end / 2));
+        let pause = pause.clamp(PAUSES.0, PAUSES.1);
         // Spread over the processes that wait for the same.
         self.pause = pause.mul_f64(0.9 + fastrand::f64() / 5.0);
         if !self.is_hurried {

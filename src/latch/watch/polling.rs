@@ -48,6 +48,9 @@ pub(crate) trait Source: Clone + Send + Sync + 'static {
     /// Returns the deadline of a call that begins now.
     fn deadline(&self) -> Instant;
 
+    /// Returns how far a time of a server's clock, in milliseconds, is from now by this machine's clock.
+    fn distance(&self, time: u64) -> Duration;
+
     /// Reads many names. Each is yielded once, by its index, as soon as it was read; more than
     /// the extent may be read.
     fn read_each(

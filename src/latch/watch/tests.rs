@@ -115,3 +115,29 @@ async fn parties_that_come_one_by_one_are_polled_by_their_pace() {
         "{calls} calls for {waited:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn end_of_a_latch_or_a_generation_is_seen_soon() {
+    const LASTS: Duration = Duration::from_secs(60);
+    let hbase = cluster();
+    let processes = processes(&hbase, 20, TIMEOUT).await.unwrap();
+    let latch = processes[0].latch(Level::Dc, "l").unwrap();
+    let barrier = processes[0].barrier("b").unwrap();
+    barrier.create(2, LASTS).await.unwrap();
+    let before = calls(&hbase);
+    latch.init(1, LASTS).await.unwrap();
+    let arrival = barrier.arrive("one").await.unwrap();
+    let began = Instant::now();
+    let waiters = processes.iter().map(async |latches| {
+        let outcome = latches.latch(Level::Dc, "l")?.wait(HOUR).await?;
+        assert_eq!(outcome, WaitOutcome::Expired);
+        let outcome = latches.barrier("b")?.wait(&arrival, HOUR).await?;
+        assert_eq!(outcome, BarrierOutcome::Broken);
+        Ok::<_, Error>(began.elapsed())
+    });
+    let woken = try_join_all(waiters).await.unwrap();
+    let late = woken.iter().max().unwrap().saturating_sub(LASTS);
+    assert!(late <= Duration::from_millis(100), "{late:?}");
+    let calls = (calls(&hbase) - before) as f64 / 20.0 / LASTS.as_secs_f64();
+    assert!(calls <= 2.5, "{calls} calls a second and process");
+}

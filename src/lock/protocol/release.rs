@@ -128,8 +128,13 @@ impl LockLocation {
             }
             row_leases = after.iter().map(|state| state.lease_of(claim.token)).collect();
             if row_leases.iter().all(Option::is_none) {
-                self.releases
-                    .record(self.rows.lock_row(), &after, self.now().since(claim.since));
+                let (row, held_for) = (self.rows.lock_row(), self.now().since(claim.since));
+                match after.first() {
+                    Some(first) if self.rows.has_queue() => {
+                        self.releases.record(row, first.tickets.clone(), held_for);
+                    }
+                    _ => self.releases.record_hold(row, held_for),
+                }
                 return match (given_back.iter().all(|given_back| *given_back), unanswered) {
                     (true, _) => Ok(ReleaseOutcome::Released),
                     (false, Some(error)) if !claim.is_over(self.now()) => Err(error),

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use hbase_client::{
     Cell, Comparator, Comparison, Condition, Delete, Filter, Get, Put, Row, Scan, Table,
-    low_level::TableCalls,
+    low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionCall, TableCalls},
 };
 use tokio::time::Instant;
 
@@ -33,7 +33,11 @@ use crate::{
         list::{MOST, too_many},
         manager::LockManager,
         name::LockName,
-        queue::local::{FirstWaiter, LocalClaim, LocalLocks, Turn},
+        queue::{
+            Demand, Waiter,
+            local::{FirstWaiter, LocalClaim, LocalLocks, Turn},
+            ticket::Ticket,
+        },
         request::{LockRequest, RequestOutcome, attempt},
         state::{LockHolder, LockLoss, ReleaseOutcome},
     },
@@ -61,6 +65,10 @@ pub(crate) struct SlotsSeen {
     pub(crate) held: BTreeMap<String, LockHolder>,
     /// The data of those that have some.
     pub(crate) data: BTreeMap<String, Bytes>,
+    /// How many holds there have been so far, and the timestamp of that number.
+    count: Option<(u64, u64)>,
+    /// The tickets of waiting processes.
+    tickets: Vec<Ticket>,
 }
 
 /// The definition of a row, as it was read.
@@ -171,6 +179,12 @@ impl SlotRow {
         self.local.is_awaited(&self.row)
     }
 
+    /// Returns a waiter for holds of this row.
+    pub(crate) fn waiter(&self, demand: Demand) -> Waiter {
+        let rows = LockRows::alone(FAMILY, self.row.clone());
+        Waiter::new(self.local.location(self.table.clone(), rows), demand)
+    }
+
     /// Tries once to take these slots, all or none, and returns the row as it was after that.
     pub(crate) async fn attempt(
         &self,
@@ -178,10 +192,24 @@ impl SlotRow {
         slots: &[String],
         deadline: Instant,
     ) -> Result<(Option<LockGuard>, SlotsSeen)> {
+        self.attempt_in_line(request, slots, &mut self.waiter(Demand::UNORDERED), deadline)
+            .await
+    }
+
+    /// Does the same with the ticket of a waiter, which also learns of the other tickets.
+    pub(crate) async fn attempt_in_line(
+        &self,
+        request: &LockRequest,
+        slots: &[String],
+        waiter: &mut Waiter,
+        deadline: Instant,
+    ) -> Result<(Option<LockGuard>, SlotsSeen)> {
         let mut request = request.clone();
         request.location = self.location(slots);
+        request.ticket = waiter.with_attempt();
         let (mut outcome, row) = attempt(vec![request], Some(self.get()), deadline).await?;
         let mut seen = SlotsSeen::of(row.as_ref());
+        seen.tell(waiter);
         let guard = match outcome.pop() {
             Some(RequestOutcome::Won(guard)) => Some(guard),
             Some(RequestOutcome::Lost(states)) => {
@@ -196,6 +224,30 @@ impl SlotRow {
     pub(crate) async fn read(&self, deadline: Instant) -> Result<SlotsSeen> {
         let table = self.table_until(deadline);
         Ok(SlotsSeen::of(table.get(self.get()).await?.as_ref()))
+    }
+
+    /// Reads the row for a waiter and refreshes its ticket, in one call.
+    pub(crate) async fn poll(&self, waiter: &mut Waiter, deadline: Instant) -> Result<SlotsSeen> {
+        let seen = match waiter.refresh() {
+            None => self.read(deadline).await?,
+            Some(refresh) => {
+                let call = MultiCall {
+                    row: self.row.clone(),
+                    actions: vec![refresh, RegionAction::Get(self.get())],
+                    durability: self.table.durable(),
+                };
+                let (operation, kind) = ("waiting in line", CallKind::IdempotentWrite);
+                let attempts = RegionCall::new(&self.table, operation, &call.row, kind, deadline);
+                let mut answers = attempts.multi(&call).await?.into_iter();
+                let row = answers.find_map(|answer| match answer {
+                    ActionAnswer::Row(row) => row,
+                    _ => None,
+                });
+                SlotsSeen::of(row.as_ref())
+            }
+        };
+        seen.tell(waiter);
+        Ok(seen)
     }
 
     /// Returns the table, for a call that ends by the deadline.
@@ -303,6 +355,17 @@ impl LockRequest {
 }
 
 impl SlotsSeen {
+    /// Tells a waiter of the tickets, and when the last hold began.
+    fn tell(&self, waiter: &mut Waiter) {
+        let hold = self.count.map_or(0, |(_, at)| at);
+        waiter.observe_row(&self.tickets, hold, self.count);
+    }
+
+    /// Returns how many processes wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.tickets.len()
+    }
+
     /// Returns the slots of a token, in the order of their numbers. The fencing cell of the first
     /// one shows the holder whether another client changed the hold.
     fn slots_of(&self, token: LockToken) -> Vec<String> {
@@ -335,11 +398,15 @@ impl SlotsSeen {
                         timestamp: cell.timestamp,
                     });
                 }
-                Some(SlotColumn::Number) => seen.number = fencing_number(cell.timestamp),
+                Some(SlotColumn::Number) => {
+                    seen.number = fencing_number(cell.timestamp);
+                    let count = cell.value[..].try_into().ok().map(u64::from_be_bytes);
+                    seen.count = count.map(|count| (count, cell.timestamp));
+                }
                 Some(SlotColumn::Marker(slot)) => slots.entry(slot).or_default().marker = Some(cell),
                 Some(SlotColumn::Owner(slot)) => slots.entry(slot).or_default().owner = Some(cell),
                 Some(SlotColumn::Fencing(slot)) => slots.entry(slot).or_default().fencing = Some(cell),
-                None => {}
+                None => seen.tickets.extend(Ticket::of(cell)),
             }
         }
         for (slot, cells) in slots {

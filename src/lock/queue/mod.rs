@@ -1,9 +1,13 @@
-//! The order in which processes that wait for a lock acquire it.
+//! The order in which processes that wait for a lock, for permits, or for reading and writing
+//! acquire them.
 //!
 //! Each waiting process keeps a ticket in the lock's first row: a cell with a TTL, written again
 //! with the calls that poll the lock. Tickets exclude no process. A process that acquires the lock
 //! ahead of a ticket releases it and takes a ticket itself, so the order binds waiting processes
 //! only, and an uncontended lock costs no extra call.
+//!
+//! The holds of a row of slots are counted: each ticket has a need, and a process may take what is
+//! left if the older tickets get what they need.
 //!
 //! | file | contents |
 //! |---|---|
@@ -47,7 +51,7 @@ const FEWEST_SLOTS: usize = 8;
 
 /// What an attempt to take the lock does with its process's ticket.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TicketChange {
+pub(in crate::lock) struct TicketChange {
     /// Applied before the attempt.
     pub(super) write: Option<RegionAction>,
     /// Applied with the attempt if it takes the lock.
@@ -56,9 +60,36 @@ pub(super) struct TicketChange {
     pub(super) is_next: bool,
 }
 
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand {
+    /// How many holds of the row it needs at a time. Zero for a process that takes no ticket, because it
+    /// does not wait or because the order does not matter.
+    pub(crate) need: u32,
+    /// How many holds a usual release makes possible.
+    pub(crate) released: u32,
+    /// How many there can be.
+    pub(crate) of: u32,
+}
+
+impl Demand {
+    /// A lock.
+    pub(crate) const LOCK: Self = Self {
+        need: 1,
+        released: 1,
+        of: 1,
+    };
+    /// A hold that is not waited for in line.
+    pub(crate) const UNORDERED: Self = Self {
+        need: 0,
+        ..Self::LOCK
+    };
+}
+
 /// A process that waits for a lock: its ticket, and its view of the others.
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     location: LockLocation,
+    demand: Demand,
     /// The id in its ticket. `None` before the first ticket is written: random bits of the
     /// operating system cost a system call.
     id: Option<LockToken>,
@@ -69,8 +100,8 @@ pub(super) struct Waiter {
     value: Option<Bytes>,
     /// The tickets of the others, and when each was first read with its timestamp.
     others: Vec<(Ticket, Instant)>,
-    /// How many of them are older. `None` before the first attempt.
-    ahead: Option<usize>,
+    /// What the older ones need. `None` before the first attempt.
+    ahead: Option<u32>,
     /// The time from one holder to the next, estimated from earlier ones.
     turn: Option<Duration>,
     /// When the last hold that was seen began, by the server's clock; 0 if the lock was free.
@@ -89,9 +120,10 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(location: LockLocation) -> Self {
+    pub(in crate::lock) fn new(location: LockLocation, demand: Demand) -> Self {
         Self {
             location,
+            demand,
             id: None,
             since: None,
             ticket: None,
@@ -111,36 +143,48 @@ impl Waiter {
     /// Steps back if this process has just released the lock while others waited for it. Returns
     /// whether it did.
     pub(super) fn step_back(&mut self) -> bool {
-        let Some(release) = self.location.releases.take(self.location.rows.lock_row()) else {
+        let Some(held_for) = self.remember_others() else {
             return false;
         };
-        self.turn = Some(release.held_for);
-        let waiting = release.waiting.len();
+        if self.ahead() == 1 && held_for < MAX_PAUSE {
+            // The other process has released the lock by then, so the first call can be an attempt.
+            self.step_back = Some(held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
+            self.ahead = Some(0);
+        }
+        true
+    }
+
+    /// Takes over the tickets that this process saw when it held the row last, if that was just now. Returns
+    /// how long it held it.
+    pub(crate) fn remember_others(&mut self) -> Option<Duration> {
+        let release = self.location.releases.take(self.location.rows.lock_row())?;
+        let Demand { released, of, .. } = self.demand;
+        self.turn = Some(release.held_for.saturating_mul(released) / of.max(1));
+        let waiting = release.waiting.iter().map(|other| other.need);
+        self.ahead = Some(waiting.fold(0, u32::saturating_add));
         self.others = release
             .waiting
             .into_iter()
             .map(|other| (other, release.at))
             .collect();
-        if waiting == 1 && release.held_for < MAX_PAUSE {
-            // The other process has released the lock by then, so the first call can be an attempt.
-            self.step_back = Some(release.held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
-            self.ahead = Some(0);
-        } else {
-            self.ahead = Some(waiting);
-        }
-        true
+        Some(release.held_for)
     }
 
     /// Whether an attempt is worth its call: no older ticket is known. A process that finds tickets that
     /// have outlived theirs needs its own first, because an attempt without one gives way to any ticket.
     pub(super) fn is_next(&self) -> bool {
         let has_ticket = self.since.is_some();
-        self.ahead.unwrap_or(0) == 0 && (has_ticket || self.others.iter().all(|(_, read)| is_alive(*read)))
+        self.ahead() == 0 && (has_ticket || self.others.iter().all(|(_, read)| is_alive(*read)))
+    }
+
+    /// Returns what the processes with older tickets need.
+    pub(crate) fn ahead(&self) -> u32 {
+        self.ahead.unwrap_or(0)
     }
 
     /// Returns what the next attempt does with the ticket. The first attempt writes none: the lock
     /// may be uncontended.
-    pub(super) fn with_attempt(&mut self) -> TicketChange {
+    pub(in crate::lock) fn with_attempt(&mut self) -> TicketChange {
         if self.ahead.is_none() {
             return TicketChange::default();
         }
@@ -153,9 +197,10 @@ impl Waiter {
 
     /// Returns the action that writes the ticket, if that is due and a slot is free. It overwrites no
     /// ticket of another process, which may have chosen the same slot or one that has expired.
-    fn refresh(&mut self) -> Option<RegionAction> {
+    pub(in crate::lock) fn refresh(&mut self) -> Option<RegionAction> {
         let is_fresh = |(_, written): (u8, Instant)| written.elapsed() < REFRESH_AFTER;
-        if self.ticket.is_some_and(is_fresh) || !self.location.rows.has_queue() {
+        let is_queued = self.demand.need > 0 && self.location.rows.has_queue();
+        if self.ticket.is_some_and(is_fresh) || !is_queued {
             return None;
         }
         let (slot, before) = match self.ticket {
@@ -165,7 +210,7 @@ impl Waiter {
         self.ticket = Some((slot, Instant::now()));
         let token = || LockToken::unique(self.location.environment());
         let id = *self.id.get_or_insert_with(token);
-        let value = ticket::encode(self.since.unwrap_or(0), id);
+        let value = ticket::encode(self.since.unwrap_or(0), id, self.demand.need);
         self.value = Some(value.clone());
         let put = self.put(slot, value).ttl(TICKET_TTL);
         Some(self.if_written(slot, before.as_ref(), put.into()))
@@ -212,12 +257,18 @@ impl Waiter {
         let Some(first) = states.first() else {
             return;
         };
-        let (own, others): (Vec<Ticket>, Vec<Ticket>) = first
-            .tickets
+        let hold = first.occupant().as_ref().map_or(0, Occupant::since);
+        self.observe_row(&first.tickets, hold, first.changes.zip(first.fencing));
+    }
+
+    /// Takes over the tickets in a row, and value and timestamp of the cell that counts its holds. A hold
+    /// differs from the one before by its number; 0 if there is none.
+    pub(in crate::lock) fn observe_row(&mut self, tickets: &[Ticket], hold: u64, count: Option<(u64, u64)>) {
+        let (own, others): (Vec<Ticket>, Vec<Ticket>) = tickets
             .iter()
             .copied()
             .partition(|ticket| Some(ticket.id) == self.id);
-        self.observe_hold(first, own.first());
+        self.observe_hold(hold, count, own.first());
         match own.first() {
             Some(own) => self.since = Some(own.since()),
             None => self.has_lost_ticket = self.ticket.take().is_some(),
@@ -229,21 +280,21 @@ impl Waiter {
             .map(|other| (other, first_read(&other).unwrap_or_else(Instant::now)))
             .collect();
         let order = self.since.zip(self.id.map(LockToken::bits));
-        let is_older = |other: &Ticket| order.is_none_or(|order| other.order() < order);
+        let is_queued = self.demand.need > 0;
+        let is_older = |other: &Ticket| is_queued && order.is_none_or(|order| other.order() < order);
         let older = self
             .others
             .iter()
             .filter(|(other, read)| is_older(other) && is_alive(*read));
-        self.ahead = Some(older.count());
+        let needed = older.map(|(other, _)| other.need);
+        self.ahead = Some(needed.fold(0, u32::saturating_add));
     }
 
     /// Learns when the present hold began, and how long a turn takes.
-    fn observe_hold(&mut self, first: &RowState, own: Option<&Ticket>) {
+    fn observe_hold(&mut self, hold: u64, count: Option<(u64, u64)>, own: Option<&Ticket>) {
         let last_read = std::mem::replace(&mut self.read, Instant::now());
-        let occupant = first.occupant();
-        let hold = occupant.as_ref().map_or(0, Occupant::since);
         let before = std::mem::replace(&mut self.hold, hold);
-        let Some((changes, at)) = first.changes.zip(first.fencing) else {
+        let Some((changes, at)) = count else {
             return;
         };
         // A renewal changes the fencing cell, too.
@@ -312,7 +363,7 @@ impl Waiter {
     /// free for a small part of the time. The others poll about when they should be next: a late poll of the
     /// next process delays all behind it. A turn that takes longer than usual is expected to continue for as
     /// long again.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self) -> Duration {
         if let Some(pause) = self.step_back.take() {
             return pause;
         }
@@ -321,7 +372,10 @@ impl Waiter {
         }
         let age = self.taken.elapsed();
         let jitter = 0.8 + 0.2 * fastrand::f64();
-        match (self.ahead.unwrap_or(0), self.turn) {
+        let Demand { released, of, .. } = self.demand;
+        match (self.ahead() / released, self.turn) {
+            // Of several holders any may release next.
+            (0, Some(turn)) if released < of => (turn / 2).max(age / 8).clamp(MIN_PAUSE, MAX_PAUSE),
             (0, Some(turn)) if age < turn * 2 => turn
                 .mul_f64(0.95)
                 .saturating_sub(age)
@@ -330,7 +384,7 @@ impl Waiter {
             (0, _) => (age.mul_f64(jitter) / 4).clamp(MIN_PAUSE, MAX_PAUSE),
             (ahead, turn) => turn
                 .unwrap_or_default()
-                .mul_f64(ahead as f64 - 0.4)
+                .mul_f64(f64::from(ahead) - 0.4)
                 .max(age / 2)
                 .mul_f64(jitter)
                 .clamp(MIN_PAUSE, MAX_PAUSE_BEHIND),
@@ -340,6 +394,18 @@ impl Waiter {
     /// Ends the wait of a process that has acquired the lock. The attempt has given up its ticket.
     pub(super) fn acquired(mut self) {
         self.ticket = None;
+    }
+
+    /// Ends the wait of a process that has acquired holds of a row. Its releases do not read the tickets of
+    /// the others, so these are remembered now.
+    pub(crate) fn acquired_beside_others(self) {
+        let waiting = self.others.iter().filter(|(_, read)| is_alive(*read));
+        let waiting = waiting.map(|(other, _)| *other).collect();
+        let row = self.location.rows.lock_row();
+        self.location
+            .releases
+            .record(row, waiting, self.turn.unwrap_or(MIN_PAUSE));
+        self.acquired();
     }
 }
 
@@ -373,207 +439,4 @@ impl Drop for Waiter {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::future::try_join_all;
-    use hbase_fake::{Call, FakeHBase, Latency};
-    use tokio::time::sleep;
-
-    use super::*;
-    use crate::{
-        Error, Level,
-        lock::{LockManagerOptions, LockTableOptions, manager::two_processes},
-    };
-
-    /// Fills the slots of a lock with tickets that have no TTL, as another program may write them.
-    async fn fill(location: &LockLocation) -> Result<()> {
-        let mut put = Put::new(location.rows.rows[0].clone());
-        for slot in 0..SLOTS {
-            let ticket = [&1_u64.to_be_bytes()[..], &u128::from(slot).to_be_bytes()].concat();
-            put = put.cell(location.rows.family.clone(), column(slot), ticket);
-        }
-        Ok(location.table.put(put).await?)
-    }
-
-    /// One lock is held at first. The other is free, and an answer takes until the tickets have outlived
-    /// theirs.
-    #[test]
-    fn tickets_that_never_end_are_waited_for_once() {
-        FakeHBase::run(async |hbase| {
-            let [locks, others] = two_processes(hbase).await?;
-            for id in ["held", "free"] {
-                let request = locks.lock(Level::Dc, id)?;
-                fill(&request.location).await?;
-                let mut held = None;
-                if id == "held" {
-                    held = Some(others.lock(Level::Dc, id)?.acquire().await?);
-                }
-                let waiting = tokio::spawn(request.wait(Duration::from_secs(60)).acquire());
-                sleep(Duration::from_secs(1)).await;
-                match held {
-                    Some(held) => assert!(held.release().await?.is_released()),
-                    None => drop(hbase.fault(Call::Multi.delay_answer(TICKET_TTL).times(1))),
-                }
-                let released = Instant::now();
-                drop(waiting.await??);
-                assert!(released.elapsed() < TICKET_TTL * 2, "{id}");
-            }
-            Ok(())
-        });
-    }
-
-    /// Slots are chosen at random, so one run may have a wait of three rounds. With too few slots the
-    /// middle one of three runs has one of four to five.
-    #[test]
-    fn processes_that_compete_wait_for_about_a_round() {
-        const HOLD: Duration = Duration::from_millis(50);
-        FakeHBase::run(async |hbase| {
-            drop(two_processes(hbase).await?);
-            let mut rounds = Vec::new();
-            for id in ["one", "two", "three"] {
-                let contest = compete(hbase, id, 32, HOLD, Duration::from_secs(60)).await?;
-                rounds.push(contest.longest_wait);
-            }
-            rounds.sort_by(f64::total_cmp);
-            assert!(rounds[1] <= 3.0, "the longest waits took {rounds:.2?} rounds");
-            Ok(())
-        });
-    }
-
-    /// The figures of a contended lock.
-    #[derive(Debug)]
-    struct Contest {
-        /// The mean time from the end of the work under one hold to the beginning of the next.
-        idle: Duration,
-        /// The calls of all processes for each hold.
-        calls: f64,
-        /// The fewest holds of a process, by its fair share.
-        fewest: f64,
-        /// The longest wait, in rounds of all processes.
-        longest_wait: f64,
-    }
-
-    /// Each process holds the lock as often as it can, as `suite::client_side::lock_fairness` does in real time.
-    async fn compete(
-        hbase: &FakeHBase,
-        id: &str,
-        processes: u32,
-        hold: Duration,
-        lasts: Duration,
-    ) -> Result<Contest> {
-        let connection = hbase.connect().await?;
-        let open = |_| {
-            LockManagerOptions::new("client")
-                .open_or_create(&connection, LockTableOptions::new("locks").unwrap())
-        };
-        let managers = try_join_all((0..processes).map(open)).await?;
-        let (began, before) = (Instant::now(), hbase.calls("Multi"));
-        let loops = managers.iter().map(async |locks| {
-            let mut waits = Vec::new();
-            while began.elapsed() < lasts {
-                let asked = Instant::now();
-                let guard = locks.lock(Level::Xdc, id)?.wait(2 * lasts).acquire().await?;
-                waits.push(asked.elapsed());
-                sleep(hold).await;
-                assert!(guard.release().await?.is_released());
-            }
-            Ok::<_, Error>(waits)
-        });
-        let each = try_join_all(loops).await?;
-        let lasted = began.elapsed();
-        let holds = u32::try_from(each.iter().map(Vec::len).sum::<usize>()).unwrap();
-        let fair = f64::from(holds) / f64::from(processes);
-        let fewest = each.iter().map(Vec::len).min().unwrap_or_default();
-        let longest = each.iter().flatten().max().copied().unwrap_or_default();
-        Ok(Contest {
-            idle: (lasted - hold * holds) / holds,
-            calls: (hbase.calls("Multi") - before) as f64 / f64::from(holds),
-            fewest: fewest as f64 / fair,
-            longest_wait: longest.as_secs_f64() * fair / lasted.as_secs_f64(),
-        })
-    }
-
-    /// There, each change of the fencing cell is stamped one millisecond after the one before.
-    #[test]
-    fn server_whose_clock_is_behind_is_not_polled_more() {
-        FakeHBase::run(async |_| {
-            let hbase = FakeHBase::builder().servers(2).build();
-            drop(two_processes(&hbase).await?);
-            let hold = Duration::from_millis(50);
-            let usual = compete(&hbase, "lock", 8, hold, Duration::from_secs(5)).await?;
-            hbase.server(0).set_clock_ahead(-10_000);
-            hbase.server(1).set_clock_ahead(-10_000);
-            let behind = compete(&hbase, "lock", 8, hold, Duration::from_secs(5)).await?;
-            assert!(behind.calls <= 2.0 * usual.calls, "{usual:?} {behind:?}");
-            Ok(())
-        });
-    }
-
-    /// A renewal is no new hold.
-    #[test]
-    fn renewed_hold_is_polled_ever_less() {
-        FakeHBase::run(async |hbase| {
-            let [locks, others] = two_processes(hbase).await?;
-            let lease = Duration::from_millis(300);
-            let held = locks
-                .lock(Level::Dc, "long")?
-                .ttl(lease)
-                .auto_renew()
-                .acquire()
-                .await?;
-            let waiting = [(); 2].map(|()| {
-                let request = others.lock(Level::Dc, "long").unwrap();
-                tokio::spawn(request.wait(Duration::from_secs(600)).acquire())
-            });
-            sleep(Duration::from_secs(60)).await;
-            let before = hbase.calls("Multi");
-            sleep(Duration::from_secs(60)).await;
-            let calls = (hbase.calls("Multi") - before) as f64 / 60.0;
-            // Ten are renewals.
-            assert!(calls <= 17.0, "{calls} a second");
-            assert!(held.release().await?.is_released());
-            for waiting in waiting {
-                assert!(waiting.await??.release().await?.is_released());
-            }
-            Ok(())
-        });
-    }
-
-    /// A round trip takes two milliseconds: one of the release, and two of an acquisition that does not come
-    /// too early.
-    #[test]
-    fn lock_that_many_want_is_seldom_free() {
-        FakeHBase::run(async |_| {
-            let one_way = Duration::from_micros(900)..Duration::from_micros(1_100);
-            let latency = Latency {
-                request: one_way.clone(),
-                answer: one_way,
-                ..Latency::NONE
-            };
-            let hbase = FakeHBase::builder().servers(1).latency(latency).build();
-            drop(two_processes(&hbase).await?);
-            for (processes, hold) in [
-                (1, 5),
-                (2, 5),
-                (2, 100),
-                (4, 5),
-                (8, 5),
-                (16, 5),
-                (8, 100),
-                (32, 100),
-                (8, 1_000),
-            ] {
-                let hold = Duration::from_millis(hold);
-                let id = format!("{processes} for {hold:?}");
-                let lasts = (3 * processes * hold).max(Duration::from_secs(5));
-                let contest = compete(&hbase, &id, processes, hold, lasts).await?;
-                let what = format!("{id}: {contest:.3?}");
-                let idle = Duration::from_millis(11).max(hold / 8);
-                assert!(contest.idle <= idle, "{what}");
-                let calls = 8.0 + 4.0 * f64::from(processes - 1) * (hold + idle).as_secs_f64();
-                assert!(contest.calls <= calls, "{what}");
-                assert!(contest.fewest >= 0.5, "{what}");
-            }
-            Ok(())
-        });
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Locks that this process released while other processes waited for them.
+//! Locks that this process released, and rows of which it acquired holds, while other processes waited.
 
 use std::{
     collections::HashMap,
@@ -10,9 +10,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::ticket::{TICKET_TTL, Ticket};
-use crate::lock::protocol::row_state::RowState;
 
-/// The locks that tasks of this process released while other processes waited for them.
+/// The rows for which other processes waited when tasks of this process released or acquired them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentReleases(Arc<Mutex<HashMap<Bytes, Release>>>);
 
@@ -25,12 +24,8 @@ pub(in crate::lock) struct Release {
 }
 
 impl RecentReleases {
-    /// Records a release, with the rows of the lock as they were read after it.
-    pub(in crate::lock) fn record(&self, row: &Bytes, states: &[RowState], held_for: Duration) {
-        let waiting = states
-            .first()
-            .map(|state| state.tickets.clone())
-            .unwrap_or_default();
+    /// Records the tickets in a row. A hold of it takes about this long.
+    pub(in crate::lock) fn record(&self, row: &Bytes, waiting: Vec<Ticket>, held_for: Duration) {
         let mut releases = self.releases();
         if waiting.is_empty() {
             releases.remove(row);
@@ -43,6 +38,13 @@ impl RecentReleases {
             waiting,
         };
         releases.insert(row.clone(), release);
+    }
+
+    /// Records how long a hold of a row took whose tickets were recorded before.
+    pub(in crate::lock) fn record_hold(&self, row: &Bytes, held_for: Duration) {
+        if let Some(release) = self.releases().get_mut(row) {
+            release.held_for = held_for;
+        }
     }
 
     pub(in crate::lock) fn take(&self, row: &Bytes) -> Option<Release> {

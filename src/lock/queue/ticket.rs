@@ -24,6 +24,8 @@ pub(crate) struct Ticket {
     /// The timestamp of its cell.
     pub(super) written: u64,
     pub(in crate::lock) id: LockToken,
+    /// How many holds of the row its process needs.
+    pub(super) need: u32,
 }
 
 impl Ticket {
@@ -35,11 +37,16 @@ impl Ticket {
         let mut value = &cell.value[..];
         let waited_since = value.try_get_u64().ok()?;
         let id = LockToken::of_bits(value.try_get_u128().ok()?);
+        let need = match value {
+            [] => 1,
+            _ => value.try_get_u32().ok().filter(|need| *need > 1)?,
+        };
         (value.is_empty() && slot < SLOTS).then_some(Self {
             slot,
             waited_since,
             written: cell.timestamp,
             id,
+            need,
         })
     }
 
@@ -58,15 +65,18 @@ impl Ticket {
 
     /// Returns the value of its cell.
     pub(in crate::lock) fn value(&self) -> Bytes {
-        encode(self.waited_since, self.id)
+        encode(self.waited_since, self.id, self.need)
     }
 }
 
 /// Returns the value of the cell of a process that began to wait at this time of the server's clock, or
-/// 0 if it begins with this cell.
-pub(in crate::lock) fn encode(waited_since: u64, id: LockToken) -> Bytes {
-    let mut value = BytesMut::with_capacity(24);
+/// 0 if it begins with this cell. A need of one is not written.
+pub(in crate::lock) fn encode(waited_since: u64, id: LockToken, need: u32) -> Bytes {
+    let mut value = BytesMut::with_capacity(28);
     value.put_u64(waited_since);
     value.put_u128(id.bits());
+    if need != 1 {
+        value.put_u32(need);
+    }
     value.freeze()
 }

@@ -13,6 +13,15 @@ pub(super) fn sentence(holder: &LockHolder) -> String {
     }
 }
 
+/// Says on a line of its own how many processes wait, if any does.
+pub(super) fn waiting(processes: usize) -> String {
+    match processes {
+        0 => String::new(),
+        1 => "\n1 process waits".to_owned(),
+        _ => format!("\n{processes} processes wait"),
+    }
+}
+
 #[derive(Serialize)]
 pub(super) struct HolderObject<'a> {
     holder: Option<&'a str>,

@@ -64,9 +64,9 @@ Exit status: 0 evicted, 3 gone, 1 refused or failed, 4 the answer was lost."#;
 
 const SHOW: &str = r#"Example: hbase-txn rwlock show locks schema --farm fra --client billing --output json answers
 
-{"rwlock":"RW#DC#fra#billing#schema","level":"dc","farm":"fra","client":"billing","id":"schema","fencing":1767225600123,"writer":null,"readers":[{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
+{"rwlock":"RW#DC#fra#billing#schema","level":"dc","farm":"fra","client":"billing","id":"schema","waiting":0,"fencing":1767225600123,"writer":null,"readers":[{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
 
-A `writer` next to `readers` waits until they have released it. Age and remaining time are by this machine's clock.
+A `writer` next to `readers` waits until they have released it. `waiting` counts the processes that wait in line, up to 64. Age and remaining time are by this machine's clock.
 
 Exit status: 0, held or free; 1 refused or failed."#;
 
@@ -74,6 +74,7 @@ Exit status: 0, held or free; 1 refused or failed."#;
 pub(super) struct RwLockObject<'a> {
     #[serde(flatten)]
     name: NameObject<'a>,
+    waiting: usize,
     fencing: Option<i64>,
     writer: Option<HolderObject<'a>>,
     readers: Vec<HolderObject<'a>>,
@@ -87,6 +88,7 @@ impl<'a> RwLockObject<'a> {
                 key: key(&info.key),
                 name,
             },
+            waiting: info.waiting,
             fencing: info.fencing,
             writer: info.writer.as_ref().map(HolderObject::from),
             readers: info.readers.iter().map(HolderObject::from).collect(),
@@ -141,10 +143,11 @@ fn page(info: &ReadWriteInfo) -> String {
     let writer = info.writer.iter().map(|holder| line(does, holder));
     let readers = info.readers.iter().map(|holder| line("reads", holder));
     let holders: String = writer.chain(readers).collect();
+    let waiting = holder::waiting(info.waiting);
     if holders.is_empty() {
-        format!("{name}: free")
+        format!("{name}: free{waiting}")
     } else {
-        format!("{name}:{holders}")
+        format!("{name}:{holders}{waiting}")
     }
 }
 

@@ -167,9 +167,9 @@ Exit status: 0 renewed, 3 not held by this token, 1 refused or failed, 4 the ans
 
 const SHOW: &str = r#"Example: hbase-txn semaphore show locks exports --farm fra --client billing --output json answers
 
-{"semaphore":"SEM#DC#fra#billing#exports","level":"dc","farm":"fra","client":"billing","id":"exports","permits":4,"available":2,"fencing":1767225600123,"holders":[{"permits":2,"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
+{"semaphore":"SEM#DC#fra#billing#exports","level":"dc","farm":"fra","client":"billing","id":"exports","permits":4,"available":2,"waiting":0,"fencing":1767225600123,"holders":[{"permits":2,"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
 
-Age and remaining time are by this machine's clock. `fencing` is the highest number so far, which failed attempts raise too; null when none is known.
+Age and remaining time are by this machine's clock. `waiting` counts the processes that wait, up to 64. `fencing` is the highest number so far, which failed attempts raise too; null when none is known.
 
 Exit status: 0; 1 there is no such semaphore, refused or failed."#;
 
@@ -188,6 +188,7 @@ pub(super) struct SemaphoreObject<'a> {
     name: NameObject<'a>,
     permits: u32,
     available: u32,
+    waiting: usize,
     fencing: Option<i64>,
     holders: Vec<PermitsObject<'a>>,
 }
@@ -202,6 +203,7 @@ impl<'a> SemaphoreObject<'a> {
             },
             permits: info.permits,
             available: info.available,
+            waiting: info.waiting,
             fencing: info.fencing,
             holders: info.holders.iter().map(PermitsObject::from).collect(),
         }
@@ -373,7 +375,7 @@ fn page(info: &SemaphoreInfo) -> String {
     for PermitHolder { permits, holder, .. } in &info.holders {
         page.push_str(&format!("\n{permits} held by {}", holder::sentence(holder)));
     }
-    page
+    page + &holder::waiting(info.waiting)
 }
 
 async fn delete(which: &Which, global: &Global) -> Outcome {

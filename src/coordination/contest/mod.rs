@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockRequest, SlotRow, SlotsSeen, while_open},
+    lock::{Demand, LockGuard, LockRequest, SlotRow, SlotsSeen, Waiter, while_open},
     observe,
 };
 
@@ -22,16 +22,15 @@ const AT_ONCE: usize = 8;
 
 /// A request for a hold of a row.
 pub(super) trait Contender: Sync {
-    /// Tries once, based on the last state of the row, and records the new one. Makes no call if
-    /// there is no room.
-    fn try_once(
-        &self,
-        seen: &mut Option<SlotsSeen>,
-        times: Times,
-    ) -> impl Future<Output = Result<ContestOutcome>> + Send;
+    /// Returns what it waits for in line.
+    fn demand(&self) -> Demand;
 
-    /// Returns why the hold is not available, according to the last state of the row.
-    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String;
+    /// Tries once, based on the last state of the row. Makes no call if there is no room, or if the
+    /// processes that have waited longer need it.
+    fn try_once(&self, contest: &mut Contest<'_>) -> impl Future<Output = Result<ContestOutcome>> + Send;
+
+    /// Returns why the hold is not available.
+    fn unavailable(&self, contest: &Contest<'_>) -> String;
 }
 
 /// The outcome of one try.
@@ -43,11 +42,52 @@ pub(super) enum ContestOutcome {
     Full,
 }
 
-/// The end of the wait, and the deadline of every call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+/// A contest for a hold: the row as it was last seen, and a place in the line.
+pub(super) struct Contest<'r> {
+    row: &'r SlotRow,
+    /// The end of the wait.
     pub(super) until: Instant,
+    /// The deadline of every call.
     pub(super) deadline: Instant,
+    pub(super) seen: Option<SlotsSeen>,
+    waiter: Waiter,
+}
+
+impl Contest<'_> {
+    /// Tries once to take these slots, all or none, and sees the row as it is after that.
+    pub(super) async fn attempt(
+        &mut self,
+        request: &LockRequest,
+        slots: &[String],
+    ) -> Result<Option<LockGuard>> {
+        let attempt = self
+            .row
+            .attempt_in_line(request, slots, &mut self.waiter, self.deadline);
+        let (guard, seen) = attempt.await?;
+        self.seen = Some(seen);
+        Ok(guard)
+    }
+
+    /// Sees the row, and keeps its place in the line.
+    pub(super) async fn look(&mut self) -> Result<&mut SlotsSeen> {
+        let seen = self.row.poll(&mut self.waiter, self.deadline).await?;
+        Ok(self.seen.insert(seen))
+    }
+
+    /// Returns what processes that have waited longer need.
+    pub(super) fn ahead(&self) -> u32 {
+        self.waiter.ahead()
+    }
+
+    /// Pauses. Returns false immediately if the wait is over.
+    async fn pause(&mut self) -> bool {
+        let now = Instant::now();
+        if now >= self.until {
+            return false;
+        }
+        sleep_until(self.until.min(now + self.waiter.pause())).await;
+        true
+    }
 }
 
 /// Growing pauses until the wait is over.
@@ -81,7 +121,7 @@ impl Waiting {
 ///
 /// A task that arrives when none waits needs no turn for its first try, unless at most one hold is
 /// possible (`alone`): then it keeps the turn while it holds, and the tasks behind it make no
-/// calls. A task that does not wait is not queued.
+/// calls. A task that does not wait is not queued, neither in this process nor among processes.
 pub(super) async fn compete<C: Contender>(
     contender: &C,
     row: &SlotRow,
@@ -103,20 +143,38 @@ async fn compete_unobserved<C: Contender>(
     alone: bool,
 ) -> Result<LockGuard> {
     let (until, deadline) = request.begin()?;
-    let times = Times { until, deadline };
     let waits = Instant::now() < until;
-    let mut waiting = Waiting::new(until, MAX_PAUSE);
-    let (mut seen, mut turn, mut first_waiter, mut tries) = (None, None, None, 0);
+    let demand = if waits {
+        contender.demand()
+    } else {
+        Demand::UNORDERED
+    };
+    let mut contest = Contest {
+        row,
+        until,
+        deadline,
+        seen: None,
+        waiter: row.waiter(demand),
+    };
+    let (mut turn, mut first_waiter, mut tries) = (None, None, 0);
     loop {
         if turn.is_none() && waits && (alone || tries > 0 || row.is_awaited()) {
             turn = row.turn(until).await.map_err(unavailable)?;
             first_waiter = turn.is_some().then(|| row.first_waiter());
         }
-        let failed = match contender.try_once(&mut seen, times).await {
-            Ok(ContestOutcome::Won(guard)) if alone => {
-                return Ok(guard.with_local_claim(row.local_claim(turn)));
+        // Others waited when this process acquired a hold last: it stands in line behind them.
+        if waits && tries == 0 && contest.waiter.remember_others().is_some() {
+            contest.look().await?;
+        }
+        let failed = match contender.try_once(&mut contest).await {
+            Ok(ContestOutcome::Won(guard)) => {
+                contest.waiter.acquired_beside_others();
+                return Ok(if alone {
+                    guard.with_local_claim(row.local_claim(turn))
+                } else {
+                    guard
+                });
             }
-            Ok(ContestOutcome::Won(guard)) => return Ok(guard),
             Ok(ContestOutcome::Again) if tries < AT_ONCE => {
                 tries += 1;
                 continue;
@@ -126,15 +184,15 @@ async fn compete_unobserved<C: Contender>(
             Err(error) if error.is_outcome_unknown() => Some(error),
             Err(error) => return Err(error),
         };
-        let why = contender.unavailable(seen.as_ref());
+        let why = contender.unavailable(&contest);
         if let (Some(first_waiter), None) = (&first_waiter, &failed) {
             first_waiter.refused(why.clone());
         }
-        if !waiting.goes_on().await {
+        if !contest.pause().await {
             return Err(failed.unwrap_or_else(|| unavailable(why)));
         }
         tries = 1;
-        seen = Some(row.read(deadline).await?);
+        contest.look().await?;
     }
 }
 
@@ -181,7 +239,7 @@ macro_rules! lease_options {
 macro_rules! wait_option {
     () => {
         /// Sets how long to wait; no time unless specified. At least one attempt is made, unless
-        /// other tasks of this process come first. The calls themselves may take the operation
+        /// others have waited longer. The calls themselves may take the operation
         /// timeout in addition.
         pub fn wait(mut self, wait: std::time::Duration) -> Self {
             self.request = self.request.wait(wait);
@@ -193,19 +251,4 @@ macro_rules! wait_option {
 pub(super) use {lease_options, wait_option};
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn pauses_grow_and_the_last_one_ends_when_it_is_time_to_stop() {
-        let began = Instant::now();
-        let mut waiting = Waiting::new(began + Duration::from_secs(3), MAX_PAUSE);
-        let mut number = 0;
-        while waiting.goes_on().await {
-            number += 1;
-        }
-        assert!((10..30).contains(&number), "{number}");
-        assert_eq!(began.elapsed().as_secs(), 3);
-        assert!(!Waiting::new(began, MAX_PAUSE).goes_on().await);
-    }
-}
+mod tests;
