@@ -16,7 +16,7 @@ help:
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
 	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"
 	@echo "make planted-store  bugs of the fake planted, one at a time, which the conformance must find (BUGS=\"NAME…\" for some)"
-	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES, CHAOS_OPERATIONS)"
+	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES, CHAOS_OPERATIONS, CHAOS_FLEET_SECONDS)"
 	@echo "make bench   this client beside HBase's Java client and the floor; what records, group commit, a hot partition and locks cost; on clusters that it starts and ends (an hour after the build)"
 	@echo "make bench-quick  a few works of this client beside the others (under 3 minutes after the build)"
 	@echo "make bench-page  write docs/benchmarks.md and its charts from the reports of make bench"

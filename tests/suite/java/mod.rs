@@ -8,3 +8,4 @@ mod filters_java;
 mod java_layout;
 mod latch_java;
 mod lock_java;
+mod mixed_fleet;

@@ -1,7 +1,7 @@
 package hbasetxn;
 
-import java.time.Duration;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -11,16 +11,20 @@ import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.LongStream;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.Table;
 
-/** Threads that take locks in turn, and note when each was inside. */
+/** Clients that acquire locks repeatedly, each a thread with its own connection, and record their holds. */
 final class Contention {
-    // The wall clock can be set back while threads are inside; this one only runs on from where it stood.
-    private static final long BEGAN_NANOS = System.nanoTime();
-    private static final long BEGAN_MICROS =
-            Duration.between(Instant.EPOCH, Instant.now()).toNanos() / 1000;
+    // The wall clock can be set back during a hold; this one runs on. The thread may be interrupted between the two
+    // reads, which makes their difference smaller.
+    private static final long CLOCK_OFFSET_MICROS = LongStream.range(0, 100)
+            .map(read -> ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now()) - System.nanoTime() / 1000)
+            .max()
+            .getAsLong();
 
     private final Connection connection;
     private final TableName table;
@@ -31,7 +35,7 @@ final class Contention {
     private final long ttlSeconds;
     private final long insideMillis;
     private final long pauseMillis;
-    private final long untilNanos;
+    private final long lastingNanos;
     private final Consumer<Object[]> cycles;
 
     private Contention(Connection connection, Request request, Consumer<Object[]> cycles) {
@@ -45,7 +49,7 @@ final class Contention {
         this.ttlSeconds = request.number();
         this.insideMillis = request.number();
         this.pauseMillis = request.number();
-        this.untilNanos = System.nanoTime() + request.number() * 1_000_000;
+        this.lastingNanos = request.number() * 1_000_000;
     }
 
     /** Runs the threads for their time, hands each cycle on as it ends, and tells how many there were. */
@@ -78,26 +82,31 @@ final class Contention {
 
     private long cycles(int thread) throws Exception {
         long count = 0;
-        try (Table locks = connection.getTable(table)) {
+        try (Connection own = ConnectionFactory.createConnection(connection.getConfiguration());
+                Table locks = own.getTable(table)) {
+            long untilNanos = System.nanoTime() + lastingNanos;
+            long attempts = 0;
             while (System.nanoTime() < untilNanos) {
                 String id = ids[ThreadLocalRandom.current().nextInt(ids.length)];
                 byte[] row = Keys.lock(level, farm, client, id);
-                if (!Locks.acquire(locks, row, ttlSeconds, 0)) {
-                    Thread.sleep(pauseMillis);
-                    continue;
+                attempts++;
+                long stamp = System.currentTimeMillis();
+                if (Locks.acquire(locks, row, ttlSeconds, stamp)) {
+                    long enter = nowMicros();
+                    Thread.sleep(insideMillis);
+                    long leave = nowMicros();
+                    Locks.release(locks, row);
+                    cycles.accept(new Object[] {id, thread, stamp, enter, leave, nowMicros(), attempts});
+                    count++;
+                    attempts = 0;
                 }
-                long enter = nowMicros();
-                Thread.sleep(insideMillis);
-                long leave = nowMicros();
-                Locks.release(locks, row);
-                cycles.accept(new Object[] {id, thread, enter, leave});
-                count++;
+                Thread.sleep(pauseMillis);
             }
         }
         return count;
     }
 
     private static long nowMicros() {
-        return BEGAN_MICROS + (System.nanoTime() - BEGAN_NANOS) / 1000;
+        return CLOCK_OFFSET_MICROS + System.nanoTime() / 1000;
     }
 }

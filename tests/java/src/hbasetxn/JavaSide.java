@@ -125,7 +125,7 @@ public final class JavaSide {
             }
             case "acquire": {
                 byte[] row = Keys.lock(request.text(), request.text(), request.text(), request.text());
-                return Locks.acquire(table, row, request.number(), request.number());
+                return Locks.acquire(table, row, request.number(), System.currentTimeMillis() + request.number());
             }
             case "release": {
                 Locks.release(table, Keys.lock(request.text(), request.text(), request.text(), request.text()));

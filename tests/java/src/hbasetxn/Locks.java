@@ -18,8 +18,9 @@ final class Locks {
 
     private Locks() {}
 
-    static boolean acquire(Table table, byte[] row, long ttlSeconds, long clockOffsetMillis) throws IOException {
-        Put put = new Put(row, System.currentTimeMillis() + clockOffsetMillis);
+    /** Acquires the lock with a marker of this timestamp, which is the time of the client's clock. */
+    static boolean acquire(Table table, byte[] row, long ttlSeconds, long stamp) throws IOException {
+        Put put = new Put(row, stamp);
         put.addColumn(FAMILY, QUALIFIER, HELD);
         put.setTTL(ttlSeconds * 1000);
         CheckAndMutate ifAbsent = CheckAndMutate.newBuilder(row).ifNotExists(FAMILY, QUALIFIER).build(put);

@@ -83,7 +83,7 @@ pub struct JavaDescriptor {
     pub start_keys: Vec<String>,
 }
 
-/// Threads that acquire locks repeatedly: each tries one of the ids at random, holds it, releases.
+/// Java clients that acquire locks repeatedly: each tries one of the ids at random, holds it, releases.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin<'a> {
     pub threads: u32,
@@ -93,22 +93,29 @@ pub struct Spin<'a> {
     pub client: &'a str,
     pub ids: &'a [&'a str],
     pub ttl_s: u64,
-    /// The time that a thread holds a lock.
+    /// The time that a client holds a lock.
     pub inside: Duration,
-    /// The pause of a thread when the lock is not free.
+    /// The pause of a client after a hold, and after an attempt at a lock that is not free.
     pub pause: Duration,
     /// The duration of the load.
     pub lasting: Duration,
 }
 
-/// A hold of a thread: the lock, and the time from after the acquisition to before the release, in
-/// microseconds since 1970.
+/// A hold of a Java client. Times are in microseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Cycle {
     pub id: String,
     pub thread: u32,
+    /// The timestamp of the marker, in milliseconds since 1970.
+    pub stamp: u64,
+    /// The time after the acquisition.
     pub enter: u64,
+    /// The time before the release.
     pub leave: u64,
+    /// The time after the release.
+    pub released: u64,
+    /// The number of attempts to acquire a lock since the previous hold.
+    pub attempts: usize,
 }
 
 impl JavaDescriptor {
