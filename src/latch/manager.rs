@@ -6,7 +6,7 @@ use hbase_admin::Admin;
 use hbase_client::{Connection, IntoTableName, TableName, low_level::TableCalls};
 
 use super::{
-    barrier::Barrier,
+    barrier::{Barrier, DoubleBarrier},
     handle::{Latch, no_place_for_participants},
     layout::Cells,
     name::{LatchName, check_farm},
@@ -186,6 +186,16 @@ impl LatchManager {
             return Err(in_context(no_place_for_participants()));
         }
         Ok(Barrier::new(Arc::clone(&self.shared), name.key(), name.row()))
+    }
+
+    /// Returns a double barrier of this client. Sends nothing; the barrier need not exist. It has the
+    /// place of the [barrier](Self::barrier) of this id: one of the two can exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`barrier`](Self::barrier).
+    pub fn double_barrier(&self, id: &str) -> Result<DoubleBarrier> {
+        self.barrier(id).map(DoubleBarrier::new)
     }
 
     /// Returns the table's name.

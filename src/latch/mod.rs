@@ -2,7 +2,7 @@
 //!
 //! A [`Latch`] is a countdown in HBase: created with a count, counted down by workers, and awaited
 //! by any number of processes. A [`Barrier`] lets a fixed number of parties wait for each other, in
-//! repeated generations.
+//! repeated generations; a [`DoubleBarrier`] lets them begin together and end together.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,6 +38,7 @@
 //! | count down by a number | [`Latch::count_down`] |
 //! | count down in the transaction that does the work | [`PartitionLatches`] |
 //! | let parties wait for each other in rounds | [`LatchManager::barrier`] |
+//! | let parties begin together and end together | [`LatchManager::double_barrier`] |
 //!
 //! # Guarantees
 //!
@@ -118,7 +119,9 @@ pub(crate) use {
     watch::{Extent, LatchProgress, LatchSource, PollResult, Source, Watch},
 };
 
-pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MAX_PARTIES};
+pub use barrier::{
+    Arrival, Barrier, BarrierInfo, BarrierOutcome, BarrierPhase, DoubleBarrier, Entry, MAX_PARTIES,
+};
 pub use handle::Latch;
 pub use in_partition::PartitionLatches;
 pub use layout::{MAX_LATCH_TTL, MIN_LATCH_TTL};

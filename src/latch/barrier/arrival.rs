@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind};
 /// The maximum number of parties of a barrier: each arrival rewrites the names of all that have
 /// arrived.
 pub const MAX_PARTIES: u32 = 1_000;
+
 /// The arrival of a participant in a generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -21,6 +22,26 @@ impl Arrival {
     }
 }
 
+/// What the parties of a generation of a double barrier are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierPhase {
+    /// They enter; none goes on before all have entered.
+    Entering,
+    /// All have entered. They leave; none goes on before all have left.
+    Leaving,
+}
+
+impl Arrival {
+    /// Returns the phase of an arrival at a double barrier.
+    pub(super) fn phase(&self) -> BarrierPhase {
+        if self.generation.is_multiple_of(2) {
+            BarrierPhase::Leaving
+        } else {
+            BarrierPhase::Entering
+        }
+    }
+}
+
 /// The outcome of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -33,6 +54,9 @@ pub enum BarrierOutcome {
     /// The timeout has passed, and the generation has neither opened nor broken. The arrival counts
     /// nevertheless.
     TimedOut,
+    /// The timeout has passed, and parties have still not left the generation before. The
+    /// participant has not entered. Only [`DoubleBarrier`](crate::latch::DoubleBarrier) returns it.
+    NotEntered,
 }
 
 pub(super) fn absent() -> Error {

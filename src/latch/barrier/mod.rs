@@ -13,10 +13,12 @@
 // | `location` | the calls that read and change it |
 // | `change` | plans a change, writes it if the row is unchanged, reads the result |
 // | `watch` | waiters |
+// | `double` | `DoubleBarrier`: generations that are entered and left |
 
 mod arrival;
 mod cells;
 mod change;
+mod double;
 mod location;
 mod observation;
 mod plan;
@@ -33,10 +35,14 @@ use hbase_client::{
 };
 use tokio::time::{Instant, sleep};
 
-pub use self::arrival::{Arrival, BarrierOutcome, MAX_PARTIES};
+pub use self::{
+    arrival::{Arrival, BarrierOutcome, BarrierPhase, MAX_PARTIES},
+    double::{DoubleBarrier, Entry},
+};
 use self::{
     cells::{ARRIVALS, BARRIER},
     location::BarrierLocation,
+    plan::Step,
 };
 use super::{
     layout::{MAX_LATCH_TTL, MIN_LATCH_TTL, STATE},
@@ -77,18 +83,24 @@ pub struct BarrierInfo {
     /// The generation of the next arrival: the one after the current generation if the time of that
     /// is over.
     pub generation: u64,
-    /// The number of arrivals in it.
+    /// The phase of that generation. `None` unless it is a [`DoubleBarrier`].
+    pub phase: Option<BarrierPhase>,
+    /// The number of arrivals in that generation, in that phase if there is one.
     pub arrived: u32,
 }
 
 impl BarrierInfo {
     /// Returns the state of the barrier with this key. `None` if it does not exist.
     pub(super) fn of(key: &str, observation: &BarrierObservation) -> Option<Self> {
-        let (state, _) = observation.state.as_ref()?;
+        let (mut state, _) = observation.state.clone()?;
+        if observation.is_over() {
+            state = state.after(false);
+        }
         Some(Self {
             key: key.to_owned(),
             parties: state.parties,
-            generation: state.generation.saturating_add(u64::from(observation.is_over())),
+            generation: state.number(state.generation),
+            phase: state.phase(),
             arrived: observation.present().map_or(0, |(present, _)| {
                 u32::try_from(present.names.len()).unwrap_or(u32::MAX)
             }),
@@ -123,12 +135,16 @@ impl Barrier {
     ///   whose families have a TTL;
     /// - the errors of the calls.
     pub async fn create(&self, parties: u32, time: Duration) -> Result<()> {
+        self.create_as(parties, time, false).await
+    }
+
+    async fn create_as(&self, parties: u32, time: Duration, is_double: bool) -> Result<()> {
         self.check(parties, time)
             .map_err(|error| self.in_context(error))?;
         let barrier = random::bits_64(self.location.table.connection().environment());
         self.change(|change, observation| {
-            plan::create(&self.location.row, (barrier, parties, time), change, observation)
-                .map(|plan| ((), plan))
+            let (row, id) = (&self.location.row, (barrier, is_double));
+            plan::create(row, id, (parties, time), change, observation).map(|plan| ((), plan))
         })
         .await
     }
@@ -141,12 +157,13 @@ impl Barrier {
     /// # Errors
     ///
     /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) if the barrier does not exist;
+    /// - [`DefinitionMismatch`](crate::ErrorKind::DefinitionMismatch) if it is a [`DoubleBarrier`];
     /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty name;
     /// - the errors of the calls. If an answer was lost, the client finds out whether the arrival
     ///   counted, as long as fewer than 16 other changes of the barrier followed; after more, the
     ///   [outcome is unknown](Error::is_outcome_unknown).
     pub async fn arrive(&self, participant: &str) -> Result<Arrival> {
-        self.arrive_at(participant, None).await
+        self.arrive_at(participant, Step::Arrive(None)).await
     }
 
     /// Arrives in the generation of this number, and in no other one. Generations are numbered from
@@ -163,16 +180,16 @@ impl Barrier {
     /// because one before it has not ended.
     pub async fn arrive_in(&self, participant: &str, generation: u64) -> Result<Arrival> {
         self.check_generation(generation)?;
-        self.arrive_at(participant, Some(generation)).await
+        self.arrive_at(participant, Step::Arrive(Some(generation))).await
     }
 
-    async fn arrive_at(&self, participant: &str, generation: Option<u64>) -> Result<Arrival> {
+    async fn arrive_at(&self, participant: &str, step: Step) -> Result<Arrival> {
         if participant.is_empty() {
             return Err(self.in_context(Error::invalid("an empty participant")));
         }
         let name = cells::name(participant);
         self.change(|change, observation| {
-            plan::arrive(&self.location.row, name, generation, change, observation)
+            plan::arrive(&self.location.row, name, step, change, observation)
         })
         .await
     }
@@ -207,19 +224,17 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`wait`](Self::wait), and
+    /// Returns the errors of [`wait`](Self::wait),
+    /// [`DefinitionMismatch`](crate::ErrorKind::DefinitionMismatch) for a [`DoubleBarrier`], and
     /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for generation 0.
     pub async fn wait_for(&self, generation: u64, timeout: Duration) -> Result<BarrierOutcome> {
         self.check_generation(generation)?;
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let seen = self.location.read(self.location.table.deadline()).await;
-        let state = seen.and_then(|seen| seen.state.ok_or_else(arrival::absent));
-        let (state, _) = state.map_err(|error| self.in_context(error))?;
-        let arrival = Arrival {
-            barrier: state.barrier,
-            generation,
-        };
-        self.wait(&arrival, until.saturating_duration_since(Instant::now()))
+        let barrier = seen.and_then(|seen| Ok(seen.of_kind(false)?.0.barrier));
+        let barrier = barrier.map_err(|error| self.in_context(error))?;
+        let arrival = Arrival { barrier, generation };
+        self.wait(&arrival, rest(until))
             .await
     }
 
@@ -268,12 +283,12 @@ impl Barrier {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let arrival = self.arrive(participant).await?;
         let outcome = self
-            .wait(&arrival, until.saturating_duration_since(Instant::now()))
+            .wait(&arrival, rest(until))
             .await?;
         Ok((arrival, outcome))
     }
 
-    /// Reads the barrier. Returns `None` if it does not exist.
+    /// Reads the barrier, double or not. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -288,7 +303,7 @@ impl Barrier {
         Ok(BarrierInfo::of(&self.key, &observation))
     }
 
-    /// Deletes the barrier, and returns whether it existed. Its waiters are notified that it is
+    /// Deletes the barrier, double or not, and returns whether it existed. Its waiters are notified that it is
     /// absent.
     ///
     /// # Errors
@@ -358,4 +373,9 @@ impl fmt::Debug for Barrier {
             .field("table", self.location.table.name())
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the time until a moment.
+fn rest(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }

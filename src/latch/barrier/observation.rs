@@ -4,8 +4,8 @@ use bytes::Bytes;
 use hbase_client::{Get, Row, Scan};
 
 use super::{
-    arrival::{Arrival, BarrierOutcome, absent},
-    cells::{ARRIVALS, Arrivals, BARRIER, State},
+    arrival::{Arrival, BarrierOutcome, BarrierPhase, absent},
+    cells::{ARRIVALS, Arrivals, BARRIER, Name, State},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -63,6 +63,43 @@ impl BarrierObservation {
         self.arrivals.as_ref().filter(is_present)
     }
 
+    /// Returns the state of a barrier, double or not.
+    ///
+    /// # Errors
+    ///
+    /// - [`LatchAbsent`](ErrorKind::LatchAbsent) if the barrier does not exist;
+    /// - [`DefinitionMismatch`](ErrorKind::DefinitionMismatch) if it is one of the other kind.
+    pub(super) fn of_kind(&self, is_double: bool) -> Result<&Decoded<State>> {
+        let found = self.state.as_ref().ok_or_else(absent)?;
+        if found.0.is_double == is_double {
+            return Ok(found);
+        }
+        let (what, hint) = if is_double {
+            ("it is not a double barrier", "arrive at it, or use another name")
+        } else {
+            ("it is a double barrier", "enter and leave it, or use another name")
+        };
+        Err(Error::new(ErrorKind::DefinitionMismatch, what).with_hint(hint))
+    }
+
+    /// Returns the participants that have entered a double barrier and not left it. Empty unless this
+    /// state, which is the read one or the one after it, is in the phase of leaving.
+    pub(super) fn inside(&self, state: &State) -> &[Name] {
+        let Some((arrivals, _)) = &self.arrivals else {
+            return &[];
+        };
+        let is_leaving = state.phase() == Some(BarrierPhase::Leaving);
+        if !is_leaving || arrivals.barrier != state.barrier {
+            return &[];
+        }
+        match state.generation.checked_sub(arrivals.generation) {
+            Some(0) => &arrivals.inside,
+            // No participant has left.
+            Some(1) => &arrivals.names,
+            _ => &[],
+        }
+    }
+
     /// Returns an arrival in the current generation. `None` if the barrier does not exist.
     pub(super) fn arrival(&self) -> Option<Arrival> {
         self.state.as_ref().map(|(state, _)| state.arrival())
@@ -108,7 +145,7 @@ impl BarrierObservation {
                 ErrorKind::LatchExpired,
                 format!(
                     "the end of generation {} is no longer recorded",
-                    arrival.generation
+                    state.number(arrival.generation)
                 ),
             )
             .with_hint(
