@@ -26,6 +26,7 @@ mod fake {
 }
 mod latches {
     mod gateway;
+    mod migrate;
     mod report;
     mod rounds;
 }

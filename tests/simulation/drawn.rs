@@ -8,9 +8,10 @@ use std::{
 };
 
 /// The types, and what a file contains that makes a value of each.
-const TYPES: [(&str, &str); 12] = [
+const TYPES: [(&str, &str); 13] = [
     ("Barrier", ".barrier("),
     ("Batch", ".batch()"),
+    ("DoubleBarrier", ".double_barrier("),
     ("Election", "Election"),
     ("Latch", ".latch("),
     ("LockManager", "lock"),

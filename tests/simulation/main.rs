@@ -19,6 +19,7 @@
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
+//! | `double_barriers` | generations that are entered and left |
 //! | `drawn` | every public method is drawn, or has a reason |
 //! | `outages` | what outages longer than leases leave behind |
 //! | `limits` | transactions at their limits |
@@ -38,6 +39,7 @@ mod batches;
 mod bench;
 mod bulk;
 mod coordination;
+mod double_barriers;
 mod drawn;
 mod dropped;
 mod elections;
@@ -178,6 +180,14 @@ fn barriers_open_when_all_have_arrived() {
         .doubled_requests()
         .run(barriers::scenario);
     barriers::CHECKED.report();
+}
+
+#[test]
+fn double_barriers_are_entered_and_left_together() {
+    Simulation::from_env("double barriers")
+        .steady_clocks()
+        .doubled_requests()
+        .run(double_barriers::scenario);
 }
 
 #[test]

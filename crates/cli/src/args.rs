@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Lock(lock::Lock),
     /// Create, count, show, list and delete countdown latches, or wait for one
     Latch(latch::Latch),
-    /// Create, show and delete barriers, or arrive at one and wait for the others
+    /// Create, show and delete barriers, arrive at one or enter and leave it, and wait for the others
     Barrier(barrier::Barrier),
     /// Acquire, renew and release permits of a semaphore, or run a command under them
     Semaphore(semaphore::Semaphore),
@@ -328,6 +328,8 @@ mod tests {
     #[case(&["hbase-txn", "barrier", "create", "latches", "id", "few", "--client", "c"])]
     #[case(&["hbase-txn", "barrier", "create", "latches", "id", "3", "--client", "c", "--regions", "1"])]
     #[case(&["hbase-txn", "barrier", "arrive", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "enter", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "leave", "latches", "id", "--client", "c", "--participant", "p"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--create"])]

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    Arrival, Barrier, BarrierInfo, BarrierOutcome, BarrierPhase, MAX_LATCH_TTL, plan::Step, rest,
-};
+use super::{Arrival, Barrier, BarrierInfo, BarrierOutcome, BarrierPhase, MAX_LATCH_TTL, plan::Step, rest};
 use crate::error::Result;
 
 /// A double barrier: a fixed number of parties begin together and end together, in repeated

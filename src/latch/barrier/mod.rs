@@ -22,6 +22,8 @@ mod double;
 mod location;
 mod observation;
 mod plan;
+#[cfg(test)]
+mod tests;
 pub(super) mod watch;
 
 pub(super) use self::observation::{BarrierObservation, scan};
@@ -188,10 +190,8 @@ impl Barrier {
             return Err(self.in_context(Error::invalid("an empty participant")));
         }
         let name = cells::name(participant);
-        self.change(|change, observation| {
-            plan::arrive(&self.location.row, name, step, change, observation)
-        })
-        .await
+        self.change(|change, observation| plan::arrive(&self.location.row, name, step, change, observation))
+            .await
     }
 
     fn check_generation(&self, generation: u64) -> Result<()> {
@@ -234,8 +234,7 @@ impl Barrier {
         let barrier = seen.and_then(|seen| Ok(seen.of_kind(false)?.0.barrier));
         let barrier = barrier.map_err(|error| self.in_context(error))?;
         let arrival = Arrival { barrier, generation };
-        self.wait(&arrival, rest(until))
-            .await
+        self.wait(&arrival, rest(until)).await
     }
 
     async fn wait_until(&self, arrival: &Arrival, until: Instant) -> Result<BarrierOutcome> {
@@ -282,9 +281,7 @@ impl Barrier {
     ) -> Result<(Arrival, BarrierOutcome)> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let arrival = self.arrive(participant).await?;
-        let outcome = self
-            .wait(&arrival, rest(until))
-            .await?;
+        let outcome = self.wait(&arrival, rest(until)).await?;
         Ok((arrival, outcome))
     }
 

@@ -77,7 +77,10 @@ impl BarrierObservation {
         let (what, hint) = if is_double {
             ("it is not a double barrier", "arrive at it, or use another name")
         } else {
-            ("it is a double barrier", "enter and leave it, or use another name")
+            (
+                "it is a double barrier",
+                "enter and leave it, or use another name",
+            )
         };
         Err(Error::new(ErrorKind::DefinitionMismatch, what).with_hint(hint))
     }

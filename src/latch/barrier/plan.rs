@@ -113,7 +113,10 @@ pub(super) fn arrive(
     observation: &BarrierObservation,
 ) -> Result<(Arrival, Option<Plan>)> {
     let (seen, cell) = observation.of_kind(!matches!(step, Step::Arrive(_)))?;
-    if let Step::Leave { barrier: Some(barrier), .. } = step
+    if let Step::Leave {
+        barrier: Some(barrier),
+        ..
+    } = step
         && barrier != seen.barrier
     {
         return Err(absent());
@@ -170,11 +173,20 @@ pub(super) fn arrive(
     };
     if is_full {
         // Those that have entered are known until they have left.
-        let kept = if matches!(step, Step::Enter(_)) { names } else { Vec::new() };
+        let kept = if matches!(step, Step::Enter(_)) {
+            names
+        } else {
+            Vec::new()
+        };
         mutations.extend(keep_arrivals(row, &arrivals(kept, Vec::new()), cell, observation));
     } else {
         let inside = inside.iter().copied().filter(|inside| *inside != name).collect();
-        mutations.push(write_arrivals(row, &arrivals(names, inside), next.time, observation));
+        mutations.push(write_arrivals(
+            row,
+            &arrivals(names, inside),
+            next.time,
+            observation,
+        ));
     }
     let begins = (!is_full && present.is_none()).then(|| arrival.clone());
     let plan = Plan {
@@ -217,10 +229,10 @@ fn must_wait(step: Step, state: &State, is_inside: bool) -> Result<Option<Arriva
 fn not_begun(step: Step, state: &State) -> Error {
     let present = state.number(state.generation);
     match step {
-        Step::Leave { generation, .. } => {
-            Error::invalid(format!("generation {generation} is not open: not all have entered"))
-                .with_hint("leave it when enter returns that it has opened")
-        }
+        Step::Leave { generation, .. } => Error::invalid(format!(
+            "generation {generation} is not open: not all have entered"
+        ))
+        .with_hint("leave it when enter returns that it has opened"),
         Step::Arrive(generation) | Step::Enter(generation) => Error::invalid(format!(
             "generation {} has not begun: the next arrival is in generation {present}",
             generation.unwrap_or_default()

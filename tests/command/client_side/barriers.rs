@@ -1,4 +1,4 @@
-//! `barrier create`, `arrive`, `show` and `delete`.
+//! `barrier create`, `arrive`, `enter`, `leave`, `show` and `delete`.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn barrier(table: &TestTable, action: &str, options: &[&str]) -> Answer {
 fn shown(generation: u64, arrived: u32) -> Value {
     json!({
         "barrier": "XDC#svc#b", "level": "xdc", "farm": null, "client": "svc", "id": "b", "parties": 2,
-        "generation": generation, "arrived": arrived
+        "generation": generation, "phase": null, "arrived": arrived
     })
 }
 
@@ -48,7 +48,7 @@ fn a_barrier_is_made_arrived_at_and_deleted() {
     let made = told(&barrier(&table, "create", &["2", "--ttl", "10m"]), 0);
     assert_eq!(
         made,
-        json!({"barrier": "XDC#svc#b", "parties": 2, "ttl_ms": 600_000})
+        json!({"barrier": "XDC#svc#b", "parties": 2, "double": false, "ttl_ms": 600_000})
     );
     barrier(&table, "create", &["3"]).refused(3, &["the barrier exists, with 2 parties"]);
 
@@ -110,6 +110,59 @@ fn repeated_arrival_stays_in_its_generation() {
     arrive("p", "3").refused(1, &["generation 3 has not begun", "generation 2"]);
     arrive("p", "0").refused(1, &["numbered from 1"]);
     wait("0").refused(1, &["numbered from 1"]);
+}
+
+#[test]
+fn double_barrier_is_entered_and_left_by_other_processes() {
+    let table = latch_table("barrier_double");
+    let made = told(&barrier(&table, "create", &["2", "--double", "--ttl", "10m"]), 0);
+    assert_eq!(
+        made,
+        json!({"barrier": "XDC#svc#b", "parties": 2, "double": true, "ttl_ms": 600_000})
+    );
+    let call = |action: &str, participant: &str, options: &[&str]| {
+        let participant = ["--participant", participant, "--wait", "1s"];
+        barrier(&table, action, &[&participant[..], options].concat())
+    };
+    let ended = |generation: u64, outcome: &str| json!({"barrier": "XDC#svc#b", "generation": generation, "outcome": outcome});
+    let show = || {
+        let shown = told(&barrier(&table, "show", &[]), 0);
+        (
+            shown["generation"].clone(),
+            shown["phase"].clone(),
+            shown["arrived"].clone(),
+        )
+    };
+    call("arrive", "p", &[]).refused(3, &["it is a double barrier", "enter and leave it"]);
+    assert_eq!(told(&call("enter", "p", &[]), 3), ended(1, "waiting"));
+    assert_eq!(show(), (json!(1), json!("entering"), json!(1)));
+    call("leave", "p", &["--generation", "1"]).refused(1, &["generation 1 is not open"]);
+    assert_eq!(told(&call("enter", "q", &[]), 0), ended(1, "opened"));
+    assert_eq!(
+        told(&call("enter", "p", &["--generation", "1"]), 0),
+        ended(1, "opened")
+    );
+    assert_eq!(told(&call("enter", "r", &[]), 3), ended(2, "not-entered"));
+    call("leave", "r", &["--generation", "1"]).refused(1, &["has not entered generation 1"]);
+    assert_eq!(
+        told(&call("leave", "p", &["--generation", "1"]), 3),
+        ended(1, "waiting")
+    );
+    assert_eq!(show(), (json!(1), json!("leaving"), json!(1)));
+    assert_eq!(
+        told(&call("leave", "q", &["--generation", "1"]), 0),
+        ended(1, "opened")
+    );
+    assert_eq!(
+        told(&call("leave", "p", &["--generation", "1"]), 0),
+        ended(1, "opened")
+    );
+    assert_eq!(show(), (json!(2), json!("entering"), json!(0)));
+    let list = run(&["latch", "list", &table.0]).done();
+    assert!(
+        list.contains("double, generation 2, 0 of 2 have entered"),
+        "{list}"
+    );
 }
 
 #[test]

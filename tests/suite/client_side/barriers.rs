@@ -11,7 +11,7 @@ use hbase_txn::{
     ClientErrorKind, ErrorKind,
     admin::Admin,
     client::{Connection, Get, Put, Scan},
-    latch::{Barrier, BarrierOutcome, MAX_PARTIES},
+    latch::{Barrier, BarrierOutcome, DoubleBarrier, MAX_PARTIES},
 };
 use rstest::rstest;
 
@@ -138,6 +138,71 @@ async fn incomplete_generation_breaks_and_the_next_begins() {
     for waited in late.await {
         let (arrival, outcome) = waited.unwrap();
         assert_eq!((arrival.generation(), outcome), (2, BarrierOutcome::Opened));
+    }
+}
+
+async fn double_barrier(connection: &Connection, table: &TestTable) -> DoubleBarrier {
+    let latches = latch_manager(connection, &table.name, "svc", "fra").await;
+    latches.double_barrier("double").unwrap()
+}
+
+#[tokio::test]
+async fn parties_of_a_double_barrier_begin_and_end_together() {
+    const PARTIES: usize = 4;
+    const GENERATIONS: u64 = 6;
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_double", 1, true).await;
+    let double = double_barrier(&connection, &table).await;
+    double.create(4, HOUR).await.unwrap();
+    // The calls of `enter` and of `leave` that have begun.
+    let begun: Arc<Mutex<[u64; 2]>> = Arc::default();
+    let party = async |number: usize| {
+        let double = double_barrier(&connection, &table).await;
+        for generation in 1..=GENERATIONS {
+            let all = generation * PARTIES as u64;
+            begun.lock().unwrap()[0] += 1;
+            let entered = double.enter(&format!("p{number}"), PATIENCE).await.unwrap();
+            let (entry, outcome) = entered;
+            assert_eq!(
+                (entry.generation(), outcome),
+                (generation, BarrierOutcome::Opened)
+            );
+            assert_eq!(begun.lock().unwrap()[0], all, "{generation}");
+            begun.lock().unwrap()[1] += 1;
+            let outcome = double.leave(&entry, PATIENCE).await.unwrap();
+            assert_eq!(outcome, BarrierOutcome::Opened, "{generation}");
+            assert!(begun.lock().unwrap()[1] >= all, "{generation}");
+        }
+    };
+    within(PATIENCE * 2, join_all((0..PARTIES).map(party))).await;
+    let info = double.show().await.unwrap().unwrap();
+    assert_eq!((info.generation, info.arrived), (GENERATIONS + 1, 0));
+}
+
+#[tokio::test]
+async fn double_barrier_can_be_entered_after_a_party_died_inside() {
+    const TIME: Duration = Duration::from_secs(2);
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_died", 1, true).await;
+    let double = double_barrier(&connection, &table).await;
+    double.create(2, TIME).await.unwrap();
+    for generation in [1, 2] {
+        let entered = join_all(["p", "q"].map(|name| double.enter(name, PATIENCE))).await;
+        let entries = entered.into_iter().map(|entered| {
+            let (entry, outcome) = entered.unwrap();
+            assert_eq!(
+                (entry.generation(), outcome),
+                (generation, BarrierOutcome::Opened)
+            );
+            entry
+        });
+        let entries: Vec<_> = entries.collect();
+        let began = Instant::now();
+        let outcome = double.leave(&entries[0], PATIENCE).await.unwrap();
+        assert_eq!(outcome, BarrierOutcome::Broken);
+        let took = began.elapsed();
+        assert!(took > TIME - Duration::from_millis(200), "{took:?}");
+        assert_eq!(double.leave(&entries[1], PATIENCE).await.unwrap(), outcome);
     }
 }
 

@@ -7,8 +7,8 @@ use hbase_txn::{
     Level,
     client::TableName,
     latch::{
-        Barrier as Parties, BarrierInfo, BarrierOutcome, LatchManagerOptions, LatchName, MAX_LATCH_TTL,
-        MAX_PARTIES, MIN_LATCH_TTL,
+        Barrier as Parties, BarrierInfo, BarrierOutcome, BarrierPhase, LatchManager, LatchManagerOptions,
+        LatchName, MAX_LATCH_TTL, MAX_PARTIES, MIN_LATCH_TTL,
     },
 };
 use serde::Serialize;
@@ -30,7 +30,7 @@ use crate::{
     values::{self, Ranged},
 };
 
-/// Create, show and delete barriers, or arrive at one and wait for the others
+/// Create, show and delete barriers, arrive at one or enter and leave it, and wait for the others
 #[derive(Debug, Args)]
 pub(crate) struct Barrier {
     #[command(subcommand)]
@@ -41,6 +41,8 @@ pub(crate) struct Barrier {
 enum Action {
     Create(Create),
     Arrive(Arrive),
+    Enter(Enter),
+    Leave(Leave),
     Wait(Wait),
     Show(Show),
     Delete(Delete),
@@ -76,8 +78,11 @@ struct Create {
     /// Number of parties, 1 to 1000
     #[arg(value_name = "PARTIES", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
     parties: Ranged<u32>,
+    /// Create a double barrier, whose generations are entered and left
+    #[arg(long)]
+    double: bool,
     /// Lifetime of a generation from its first arrival on, 100ms to 8784h; a generation that is not
-    /// full by then is broken
+    /// full by then is broken. Of a double barrier: time limit of entering, and of leaving
     #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = durations::parse)]
     ttl: Ranged<Duration>,
     #[command(flatten)]
@@ -96,6 +101,38 @@ struct Arrive {
     /// Arrive in this generation only, from 1: a repeated arrival is in no other one
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     generation: Option<Ranged<u64>>,
+    #[command(flatten)]
+    wait: LongestWait,
+}
+
+/// Enter a double barrier, and wait until all parties have entered
+#[derive(Debug, Args)]
+#[command(after_help = ENTER)]
+struct Enter {
+    #[command(flatten)]
+    which: Which,
+    /// Name of the participant, which is inside once, however often it enters
+    #[arg(long, value_name = "P", value_parser = values::text)]
+    participant: String,
+    /// Enter this generation only, from 1
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    generation: Option<Ranged<u64>>,
+    #[command(flatten)]
+    wait: LongestWait,
+}
+
+/// Leave a generation of a double barrier, and wait until all parties have left
+#[derive(Debug, Args)]
+#[command(after_help = LEAVE)]
+struct Leave {
+    #[command(flatten)]
+    which: Which,
+    /// Name under which the participant has entered
+    #[arg(long, value_name = "P", value_parser = values::text)]
+    participant: String,
+    /// Number of the generation, as `barrier enter` printed it
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    generation: Ranged<u64>,
     #[command(flatten)]
     wait: LongestWait,
 }
@@ -133,7 +170,7 @@ struct Delete {
 
 const CREATE: &str = r#"Example: hbase-txn barrier create latches rounds 3 --client billing --ttl 10m --output json answers
 
-{"barrier":"XDC#billing#rounds","parties":3,"ttl_ms":600000}
+{"barrier":"XDC#billing#rounds","parties":3,"double":false,"ttl_ms":600000}
 
 Exit status: 0 created; 3 it exists; 1 refused or failed; 4 the answer was lost."#;
 
@@ -147,6 +184,26 @@ To repeat an arrival, after a timeout for example, name its generation: --genera
 
 Exit status: 0 opened; 3 broken, still waiting when --wait (60s) was over, or no such barrier; 1 refused or failed; 4 the answer was lost, and the participant may have arrived."#;
 
+const ENTER: &str = r#"Example: hbase-txn barrier enter latches steps --client billing --participant worker-1 --wait 10m --output json answers
+
+{"barrier":"XDC#billing#steps","generation":1,"outcome":"opened"}
+
+`outcome` is opened; broken, if not all had entered in time; waiting, if --wait was over first: the participant has entered nevertheless; or not-entered, if --wait was over while others were leaving the generation before.
+
+The command may be repeated until the participant leaves, by any process.
+
+Exit status: 0 opened; 3 broken, waiting, not entered, or no such double barrier; 1 refused or failed; 4 the answer was lost, and the participant may have entered."#;
+
+const LEAVE: &str = r#"Example: hbase-txn barrier leave latches steps --client billing --participant worker-1 --generation 1 --wait 10m --output json answers
+
+{"barrier":"XDC#billing#steps","generation":1,"outcome":"opened"}
+
+`outcome` is opened, if all have left; broken, if not all had entered or left in time; or waiting, if --wait was over first: the participant has left nevertheless.
+
+The command may be repeated. If all parties died inside, leave for one of them: the generation breaks after --ttl.
+
+Exit status: 0 opened; 3 broken, waiting, or no such double barrier; 1 refused or failed; 4 the answer was lost, and the participant may have left."#;
+
 const WAIT: &str = r#"Example: hbase-txn barrier wait latches rounds --client billing --generation 1 --wait 10m --output json answers
 
 {"barrier":"XDC#billing#rounds","generation":1,"outcome":"opened"}
@@ -157,9 +214,9 @@ Exit status: 0 opened; 3 broken, still waiting when --wait (60s) was over, or no
 
 const SHOW: &str = r#"Example: hbase-txn barrier show latches rounds --client billing --output json answers
 
-{"barrier":"XDC#billing#rounds","level":"xdc","farm":null,"client":"billing","id":"rounds","parties":3,"generation":1,"arrived":2}
+{"barrier":"XDC#billing#rounds","level":"xdc","farm":null,"client":"billing","id":"rounds","parties":3,"generation":1,"phase":null,"arrived":2}
 
-`generation` is the one of the next arrival, `arrived` its number of arrivals so far.
+`generation` is the one of the next arrival, `arrived` its number of arrivals so far. `phase` of a double barrier is entering or leaving, and `arrived` the number of parties that have done so.
 
 Exit status: 0; 3 no such barrier, and nothing is printed; 1 refused or failed."#;
 
@@ -175,6 +232,7 @@ Exit status: 0, also if there was nothing; 1 refused or failed."#;
 struct Created {
     barrier: String,
     parties: u32,
+    double: bool,
     ttl_ms: u64,
 }
 
@@ -191,6 +249,7 @@ pub(super) struct BarrierObject<'a> {
     name: NameObject<'a>,
     parties: u32,
     generation: u64,
+    phase: Option<&'static str>,
     arrived: u32,
 }
 
@@ -205,6 +264,10 @@ impl<'a> BarrierObject<'a> {
             },
             parties: info.parties,
             generation: info.generation,
+            phase: info.phase.map(|phase| match phase {
+                BarrierPhase::Entering => "entering",
+                BarrierPhase::Leaving => "leaving",
+            }),
             arrived: info.arrived,
         }
     }
@@ -221,6 +284,8 @@ impl Barrier {
         match self.action {
             Action::Create(create) => create.run(global).await,
             Action::Arrive(arrive) => arrive.run(global).await,
+            Action::Enter(enter) => enter.run(global).await,
+            Action::Leave(leave) => leave.run(global).await,
             Action::Wait(wait) => wait.run(global).await,
             Action::Show(show) => show.run(global).await,
             Action::Delete(delete) => delete.run(global).await,
@@ -252,12 +317,15 @@ impl Named<'_> {
         LatchManagerOptions::new(self.name.client(), NO_FARM)
     }
 
+    /// Opens an existing table.
+    async fn latches(&self, global: &Global) -> Result<LatchManager, Failure> {
+        let connection = global.connect().await?;
+        missing_table::open_latches(&connection, self.options(), self.table, Missing::Refused).await
+    }
+
     /// Opens the barrier, in an existing table.
     async fn open(&self, global: &Global) -> Result<Parties, Failure> {
-        let connection = global.connect().await?;
-        let latches =
-            missing_table::open_latches(&connection, self.options(), self.table, Missing::Refused).await?;
-        Ok(latches.barrier(self.name.id())?)
+        Ok(self.latches(global).await?.barrier(self.name.id())?)
     }
 
     /// Returns the name that outputs show.
@@ -272,17 +340,24 @@ impl Create {
         let (parties, ttl) = (self.parties()?, self.ttl()?);
         let missing = self.table.missing(named.table)?;
         let latches = missing.open(named.options(), global).await?;
-        latches.barrier(named.name.id())?.create(parties, ttl).await?;
+        let (id, double) = (named.name.id(), self.double);
+        if double {
+            latches.double_barrier(id)?.create(parties, ttl).await?;
+        } else {
+            latches.barrier(id)?.create(parties, ttl).await?;
+        }
         let made = Created {
             barrier: named.key(),
             parties,
+            double,
             ttl_ms: durations::milliseconds(ttl),
         };
         match global.output {
             Format::Json => output::json(&made)?,
             Format::Table => output::line(&format!(
-                "{}: created, {parties} to arrive within {}",
+                "{}: created, {parties} to {} within {}",
                 made.barrier,
+                if double { "enter and to leave" } else { "arrive" },
                 durations::shown(ttl)
             ))?,
         }
@@ -316,11 +391,7 @@ impl Create {
 impl Arrive {
     async fn run(self, global: &Global) -> Outcome {
         let time = self.wait.get()?;
-        let generation = self
-            .generation
-            .as_ref()
-            .map(|number| number.get("--generation"))
-            .transpose()?;
+        let generation = specified(self.generation.as_ref())?;
         let named = self.which.named()?;
         let barrier = named.open(global).await?;
         let until = Instant::now() + time;
@@ -330,8 +401,45 @@ impl Arrive {
         };
         let rest = until.saturating_duration_since(Instant::now());
         let ended = waiting::shown(arrivals(&barrier), barrier.wait(&arrival, rest)).await?;
-        report(global, &named, arrival.generation(), ended, time)
+        report(global, &named, arrival.generation(), ended, (&ARRIVAL, time))
     }
+}
+
+impl Enter {
+    async fn run(self, global: &Global) -> Outcome {
+        let time = self.wait.get()?;
+        let generation = specified(self.generation.as_ref())?;
+        let named = self.which.named()?;
+        let latches = named.latches(global).await?;
+        let (id, participant) = (named.name.id(), &self.participant);
+        let double = latches.double_barrier(id)?;
+        let entered = async {
+            match generation {
+                Some(generation) => double.enter_in(participant, generation, time).await,
+                None => double.enter(participant, time).await,
+            }
+        };
+        let (entry, ended) = waiting::shown(arrivals(&latches.barrier(id)?), entered).await?;
+        report(global, &named, entry.generation(), ended, (&ENTRY, time))
+    }
+}
+
+impl Leave {
+    async fn run(self, global: &Global) -> Outcome {
+        let time = self.wait.get()?;
+        let generation = self.generation.get("--generation")?;
+        let named = self.which.named()?;
+        let latches = named.latches(global).await?;
+        let id = named.name.id();
+        let double = latches.double_barrier(id)?;
+        let left = double.leave_in(&self.participant, generation, time);
+        let ended = waiting::shown(arrivals(&latches.barrier(id)?), left).await?;
+        report(global, &named, generation, ended, (&LEAVING, time))
+    }
+}
+
+fn specified(generation: Option<&Ranged<u64>>) -> Result<Option<u64>, Failure> {
+    generation.map(|number| number.get("--generation")).transpose()
 }
 
 impl Wait {
@@ -341,7 +449,7 @@ impl Wait {
         let named = self.which.named()?;
         let barrier = named.open(global).await?;
         let ended = waiting::shown(arrivals(&barrier), barrier.wait_for(generation, time)).await?;
-        report(global, &named, generation, ended, time)
+        report(global, &named, generation, ended, (&ARRIVAL, time))
     }
 }
 
@@ -358,11 +466,35 @@ fn arrivals(barrier: &Parties) -> Obstacles {
 }
 
 pub(super) fn sentence(info: &BarrierInfo) -> String {
+    let (double, done) = match info.phase {
+        None => ("", "arrived"),
+        Some(BarrierPhase::Entering) => ("double, ", "entered"),
+        Some(BarrierPhase::Leaving) => ("double, ", "left"),
+    };
     format!(
-        "generation {}, {} of {} have arrived",
+        "{double}generation {}, {} of {} have {done}",
         info.generation, info.arrived, info.parties
     )
 }
+
+/// What is reported of a wait: all have arrived, entered or left.
+struct Words {
+    opened: &'static str,
+    done: &'static str,
+}
+
+const ARRIVAL: Words = Words {
+    opened: "opened, all have arrived",
+    done: "arrived",
+};
+const ENTRY: Words = Words {
+    opened: "opened, all have entered",
+    done: "entered",
+};
+const LEAVING: Words = Words {
+    opened: "ended, all have left",
+    done: "left",
+};
 
 /// Prints how a generation has ended, or that it has not after this time.
 fn report(
@@ -370,17 +502,19 @@ fn report(
     named: &Named<'_>,
     generation: u64,
     ended: BarrierOutcome,
-    time: Duration,
+    (words, time): (&Words, Duration),
 ) -> Outcome {
+    let (done, time) = (words.done, durations::shown(time));
     let (outcome, text) = match ended {
-        BarrierOutcome::Opened => ("opened", "opened, all have arrived".to_owned()),
+        BarrierOutcome::Opened => ("opened", words.opened.to_owned()),
         BarrierOutcome::Broken => (
             "broken",
-            "broken, its time expired before all had arrived".to_owned(),
+            format!("broken, its time expired before all had {done}"),
         ),
-        BarrierOutcome::TimedOut => (
-            "waiting",
-            format!("not all have arrived after {}", durations::shown(time)),
+        BarrierOutcome::TimedOut => ("waiting", format!("not all have {done} after {time}")),
+        BarrierOutcome::NotEntered => (
+            "not-entered",
+            format!("not entered, others were leaving the one before after {time}"),
         ),
         other => return Err(Failure::Refused(format!("{}: {other:?}", named.key()))),
     };
