@@ -30,7 +30,7 @@ use crate::error::Result;
 ///
 /// Every call ends within its timeout and the operation timeout of its table, and may be dropped at
 /// any point; it may have its effect nevertheless. `enter_in` and `leave` may be repeated after any
-/// error, and so may `enter` until the participant leaves.
+/// error, and so may `enter` until the participant calls `leave`.
 ///
 /// # Example
 ///
@@ -116,8 +116,9 @@ impl DoubleBarrier {
     /// entered. After [`TimedOut`](BarrierOutcome::TimedOut) the participant has entered: wait again with
     /// [`enter_in`](Self::enter_in).
     ///
-    /// A participant counts once in a generation. Until it leaves, the call may be repeated, also by
-    /// another process: it returns the same generation, unless that has broken meanwhile.
+    /// A participant counts once in a generation. Until it calls [`leave`](Self::leave), the call may be
+    /// repeated, also by another process: it returns the same generation, unless that has broken
+    /// meanwhile.
     ///
     /// # Errors
     ///

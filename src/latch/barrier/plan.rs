@@ -197,8 +197,8 @@ pub(super) fn arrive(
     Ok((arrival, Some(plan)))
 }
 
-/// Returns the generation for whose end a participant waits that enters while a double barrier is
-/// left. It has ended if the participant itself has not left: then that is the one that it entered.
+/// Returns the generation for whose end a participant waits if it enters while parties leave: the one
+/// that they leave or, if it has not left itself, the one that it has entered.
 ///
 /// # Errors
 ///

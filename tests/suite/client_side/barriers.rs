@@ -207,6 +207,28 @@ async fn double_barrier_can_be_entered_after_a_party_died_inside() {
 }
 
 #[tokio::test]
+async fn names_of_a_clock_ahead_hide_no_leave() {
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_inside", 1, true).await;
+    let double = double_barrier(&connection, &table).await;
+    double.create(2, HOUR).await.unwrap();
+    for generation in [1, 2] {
+        join_all(["p", "q"].map(|name| double.enter(name, PATIENCE))).await;
+        let (raw, row) = (table.of(&connection), latch_row("svc", "double"));
+        let found = raw.get(Get::new(row.clone()).column("S", "g")).await.unwrap();
+        let cell = found.unwrap().cells()[0].clone();
+        let late = cell.timestamp + 600_000;
+        raw.put(Put::new(row).cell_at("S", "g", late, cell.value))
+            .await
+            .unwrap();
+        let left = join_all(["p", "q"].map(|name| double.leave_in(name, generation, PATIENCE))).await;
+        for outcome in left {
+            assert_eq!(outcome.unwrap(), BarrierOutcome::Opened);
+        }
+    }
+}
+
+#[tokio::test]
 async fn arrivals_whose_answers_are_lost_count_once() {
     let proxy = Proxy::new();
     let connection = connect_by(proxy.clone(), standalone().config()).await;
