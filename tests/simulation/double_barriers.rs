@@ -17,7 +17,7 @@ use hbase_txn::{
 };
 use tokio::{
     task::LocalSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, error::Elapsed, sleep, timeout},
 };
 
 use crate::bench::connect;
@@ -134,6 +134,18 @@ impl Party {
         }
     }
 
+    /// Returns the answer of a call. `None` if it was dropped, or failed and may be repeated.
+    async fn answer<T>(&mut self, called: Result<hbase_txn::Result<T>, Elapsed>) -> Option<T> {
+        match called {
+            Ok(Ok(answer)) => return Some(answer),
+            Ok(Err(error)) if error.kind() == ClientErrorKind::InvalidInput => {
+                panic!("{} is refused: {error}", self.name)
+            }
+            Ok(Err(_)) | Err(_) => sleep(Duration::from_millis(self.rng.u64(..20))).await,
+        }
+        None
+    }
+
     /// Enters a generation, however many calls that takes, and returns whether it opened.
     async fn enter(&mut self, last: u64) -> (Entry, bool) {
         let end = Instant::now() + ROUND;
@@ -151,8 +163,7 @@ impl Party {
                     timeout(dropped, self.barrier.enter(&self.name, patience)).await
                 }
             };
-            let Ok(Ok((entry, outcome))) = called else {
-                sleep(Duration::from_millis(self.rng.u64(..20))).await;
+            let Some((entry, outcome)) = self.answer(called).await else {
                 continue;
             };
             let generation = entry.generation();
@@ -213,8 +224,7 @@ impl Party {
             } else {
                 timeout(dropped, self.barrier.leave_in(&self.name, generation, patience)).await
             };
-            let Ok(Ok(outcome)) = called else {
-                sleep(Duration::from_millis(self.rng.u64(..20))).await;
+            let Some(outcome) = self.answer(called).await else {
                 continue;
             };
             if outcome == BarrierOutcome::TimedOut {
