@@ -209,7 +209,7 @@ fn latches_and_barriers_are_listed_by_names_that_are_accepted() {
     assert_eq!(listed[2]["farms"], json!({"fra": 2, "sgp": -1}));
     let rounds = json!({
         "kind": "barrier", "barrier": "XDC#svc#rounds", "level": "xdc", "farm": null, "client": "svc",
-        "id": "rounds", "parties": 2, "generation": 1, "arrived": 1
+        "id": "rounds", "parties": 2, "generation": 1, "phase": null, "arrived": 1
     });
     assert_eq!(listed[0], rounds);
     for object in &listed {
