@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Lock(lock::Lock),
     /// Create, count, show, list and delete countdown latches, or wait for one
     Latch(latch::Latch),
-    /// Create, show and delete barriers, arrive at one or enter and leave it, and wait for the others
+    /// Create, show and delete barriers, and wait at one for the other parties
     Barrier(barrier::Barrier),
     /// Acquire, renew and release permits of a semaphore, or run a command under them
     Semaphore(semaphore::Semaphore),

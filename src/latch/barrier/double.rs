@@ -55,7 +55,7 @@ use crate::error::Result;
 ///     let outcome = barrier.leave(&entry, Duration::from_secs(60)).await?;
 ///     assert_eq!(outcome, BarrierOutcome::Opened);
 ///     // Both have left.
-///     hbase_txn::Result::Ok(())
+///     Ok::<_, hbase_txn::Error>(())
 /// };
 /// tokio::try_join!(party("worker-1"), party("worker-2"))?;
 /// assert_eq!(barrier.show().await?.unwrap().generation, 2);

@@ -30,7 +30,7 @@ use crate::{
     values::{self, Ranged},
 };
 
-/// Create, show and delete barriers, arrive at one or enter and leave it, and wait for the others
+/// Create, show and delete barriers, and wait at one for the other parties
 #[derive(Debug, Args)]
 pub(crate) struct Barrier {
     #[command(subcommand)]
