@@ -170,7 +170,7 @@ impl DoubleBarrier {
             }
             // The generation before is left.
             if outcome == BarrierOutcome::TimedOut || Instant::now() >= until {
-                arrival.generation += 1;
+                arrival.generation = arrival.generation.saturating_add(1);
                 return Ok((entry(arrival), BarrierOutcome::NotEntered));
             }
         }
