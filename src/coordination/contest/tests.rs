@@ -128,7 +128,6 @@ fn neither_readers_nor_writers_starve() {
                 again_and_again(HOLD, async || request().wait(LASTS).acquire().await).await
             });
             let each = try_join_all(loops).await?;
-            let holds: Vec<_> = each.iter().map(Vec::len).collect();
             let longest: Vec<_> = each.iter().map(|waits| waits.iter().max()).collect();
             assert!(
                 longest.iter().all(|wait| *wait < Some(&Duration::from_secs(3))),
