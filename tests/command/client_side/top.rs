@@ -99,7 +99,8 @@ fn top_ends_at_a_signal() {
     let table = lock_table("top-signal");
     let top = start(&["lock", "top", &table.0, "--interval", "1h"]);
     let pid = Pid::from_child(&top);
-    until_caught(pid, Signal::TERM);
+    // The last handler that is installed: that of TERM has a listener by then.
+    until_caught(pid, Signal::USR2);
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(answer(top).code, 0);
     run(&["lock", "top", &table.0, "--metrics", "/"]).refused(1, &["this is no file"]);
