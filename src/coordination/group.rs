@@ -213,7 +213,7 @@ impl Group {
 }
 
 impl Contender for Joining {
-    /// There is room for all who usually join, in any order.
+    /// There usually is room for all that join, in any order.
     fn demand(&self) -> Demand {
         Demand::UNORDERED
     }
@@ -224,9 +224,10 @@ impl Contender for Joining {
         let Some(slot) = free_slot(before, MEMBER, Group::MAX_MEMBERS) else {
             return Ok(ContestOutcome::Full);
         };
-        match contest.attempt(&self.request, &[slot]).await? {
+        let slots = [slot];
+        match contest.attempt(&self.request, &slots).await? {
             Some(guard) if guard.is_held() => return Ok(ContestOutcome::Won(guard)),
-            Some(guard) => drop(guard.release().await?),
+            Some(guard) => contest.give_back(guard, &slots).await,
             None => {}
         }
         Ok(ContestOutcome::Again)

@@ -42,7 +42,7 @@ impl PermitRequest {
     /// Acquires the permits. The [fencing number](LockGuard::fencing) of the guard is higher than
     /// that of every permit of this semaphore that was granted before this request.
     ///
-    /// Processes that wait are served in the order in which they began to wait. The waiting tasks of one
+    /// Requests that wait are served in about the order in which they began to wait. The waiting tasks of one
     /// process queue up in their order, and only the first of them polls the server. An attempt that does not
     /// wait may pass by those that do.
     ///
@@ -118,7 +118,7 @@ impl Contender for PermitRequest {
         let permits = match &contest.seen {
             Some(seen) => semaphore.note(seen)?,
             // The semaphore may have been resized since it was last read.
-            None if self.count > semaphore.permits() => semaphore.note(contest.look().await?)?,
+            None if self.count > semaphore.permits() => semaphore.note(contest.read().await?)?,
             None => semaphore.permits(),
         };
         self.check(permits)?;
@@ -145,7 +145,7 @@ impl Contender for PermitRequest {
         if permits.as_ref().is_ok_and(|permits| fits(*permits)) && guard.is_held() {
             return Ok(ContestOutcome::Won(guard));
         }
-        let _ = guard.release().await?;
+        contest.give_back(guard, &slots).await;
         permits?;
         Ok(ContestOutcome::Again)
     }

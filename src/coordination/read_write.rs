@@ -30,9 +30,10 @@ const ALL: u32 = 1_024;
 /// writers, a reader's number is higher than those of all earlier writers. The hold of a process
 /// that dies ends with its lease.
 ///
-/// Processes that wait acquire the lock in the order in which they began to wait, readers together: a writer
-/// waits for the readers before it and excludes those after it. A writer can [become a reader](Self::downgrade) without a release. A reader cannot
-/// become a writer: two readers that both wanted to write would wait for each other.
+/// Processes that wait acquire the lock in the order in which they began to wait, readers together: a
+/// writer waits for the readers before it and excludes those after it. A writer can [become a
+/// reader](Self::downgrade) without a release. A reader cannot become a writer: two readers that both
+/// wanted to write would wait for each other.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -87,7 +88,7 @@ pub struct ReadWriteRequest {
 }
 
 impl ReadWriteLock {
-    /// The maximum number of concurrent readers.
+    /// The maximum number of concurrent readers: 1,024.
     pub const MAX_READERS: usize = ALL as usize;
 
     /// Names a lock. Sends nothing; a lock needs no creation.
@@ -254,13 +255,14 @@ impl ReadWriteRequest {
 
     /// Acquires the lock, for reading or writing.
     ///
-    /// Processes that wait are served in the order in which they began to wait; the tasks of one process wait
-    /// in line in it. An attempt that does not wait may pass by those that do.
+    /// Requests that wait are served in about the order in which they began to wait; of the tasks of one
+    /// process, one is in line at a time. An attempt that does not wait may pass by those that do.
     ///
-    /// A writer whose turn it is takes its place first, which excludes new readers, and then waits until the current
-    /// readers have released the lock. The lease begins when they have. Until then the place has a
-    /// lease of about three seconds, which is renewed. If its wait is over or its future is dropped before that, it
-    /// gives up the place. So even an attempt that does not wait may exclude readers for a moment.
+    /// A writer whose turn it is takes its place first, which excludes new readers, and then waits until
+    /// the current readers have released the lock. The lease begins when they have. Until then the place
+    /// has a lease of about three seconds, which is renewed. If its wait is over or its future is dropped
+    /// before that, it gives up the place. So even an attempt that does not wait may exclude readers for a
+    /// moment.
     ///
     /// # Errors
     ///
@@ -298,12 +300,13 @@ impl ReadWriteRequest {
         let Some(slot) = free_slot(before, READER, ReadWriteLock::MAX_READERS) else {
             return Ok(ContestOutcome::Full);
         };
-        let guard = contest.attempt(&self.request, &[slot]).await?;
+        let slots = [slot];
+        let guard = contest.attempt(&self.request, &slots).await?;
         let may_read = !contest.seen.as_ref().is_some_and(has_writer) && self.comes_next(contest);
         match guard {
             // A later writer sees this reader; a writer that is there already may not have seen it.
             Some(guard) if may_read && guard.is_held() => return Ok(ContestOutcome::Won(guard)),
-            Some(guard) => drop(guard.release().await?),
+            Some(guard) => contest.give_back(guard, &slots).await,
             None => {}
         }
         Ok(if may_read {
@@ -321,7 +324,7 @@ impl ReadWriteRequest {
             match self.take_writers_slot(&self.request, contest).await? {
                 None => return Ok(ContestOutcome::Full),
                 Some(guard) if contest.seen.as_ref().is_some_and(has_readers) => {
-                    self.give_back(guard, contest).await?;
+                    contest.give_back(guard, &[WRITER.to_owned()]).await;
                     if Instant::now() >= contest.until {
                         return Ok(ContestOutcome::Full);
                     }
@@ -338,13 +341,13 @@ impl ReadWriteRequest {
         let mut waiting = Waiting::new(contest.until, place.longest_pause());
         while contest.seen.as_ref().is_some_and(has_readers) {
             if !waiting.goes_on().await {
-                self.give_back(guard, contest).await?;
+                contest.give_back(guard, &[WRITER.to_owned()]).await;
                 return Ok(ContestOutcome::Full);
             }
             if !keep(&guard).await? {
                 return Ok(ContestOutcome::Again);
             }
-            let seen = contest.seen.insert(self.row.read(contest.deadline).await?);
+            let seen = contest.read().await?;
             if seen.held.get(WRITER).and_then(|writer| writer.token) != Some(guard.token()) {
                 // Its place was revoked, and another writer may have it.
                 return Ok(ContestOutcome::Again);
@@ -365,20 +368,11 @@ impl ReadWriteRequest {
         let slots = [WRITER.to_owned()];
         match contest.attempt(request, &slots).await? {
             Some(guard) if !self.comes_next(contest) => {
-                self.give_back(guard, contest).await?;
+                contest.give_back(guard, &slots).await;
                 Ok(None)
             }
             taken => Ok(taken),
         }
-    }
-
-    /// Gives back the writer's slot. Errors then name the readers.
-    async fn give_back(&self, guard: LockGuard, contest: &mut Contest<'_>) -> Result<()> {
-        let _ = guard.release().await?;
-        if let Some(seen) = &mut contest.seen {
-            seen.held.remove(WRITER);
-        }
-        Ok(())
     }
 
     /// Returns whether no process that it excludes has waited longer.
@@ -418,7 +412,8 @@ impl Contender for ReadWriteRequest {
         let deed = if self.writes { "writing" } else { "reading" };
         let holder = contest.seen.as_ref().and_then(|seen| {
             let writer = seen.held.get(WRITER).map(|holder| ("a writer", holder));
-            writer.or_else(|| Some(("a reader", seen.held.values().next()?)))
+            let reader = || Some(("a reader", seen.held.values().next()?));
+            writer.or_else(|| reader().filter(|_| self.writes))
         });
         match holder {
             Some((kind, holder)) => {

@@ -168,8 +168,8 @@ impl Semaphore {
     /// Creates a request for several permits, all or none. Sends nothing. The permits form one
     /// hold: they are acquired, renewed and released together.
     ///
-    /// A request that waits for many permits keeps later requests waiting, even if there are enough permits for
-    /// them.
+    /// A request that waits for many permits keeps later requests waiting, unless there are enough permits for
+    /// both.
     pub fn acquire_many(&self, count: u32) -> PermitRequest {
         PermitRequest::new(self.clone(), self.row.request(&[]), count)
     }

@@ -68,10 +68,27 @@ impl Contest<'_> {
         Ok(guard)
     }
 
-    /// Sees the row, and keeps its place in the line.
-    pub(super) async fn look(&mut self) -> Result<&mut SlotsSeen> {
-        let seen = self.row.poll(&mut self.waiter, self.deadline).await?;
+    /// Reads the row.
+    pub(super) async fn read(&mut self) -> Result<&SlotsSeen> {
+        let seen = self.row.read(self.deadline).await?;
+        seen.report_to(&mut self.waiter);
         Ok(self.seen.insert(seen))
+    }
+
+    /// Reads the row, and keeps its place in the line.
+    async fn poll(&mut self) -> Result<()> {
+        self.seen = Some(self.row.poll(&mut self.waiter, self.deadline).await?);
+        Ok(())
+    }
+
+    /// Gives back slots that it may not keep. If that fails, they are released in the background.
+    pub(super) async fn give_back(&mut self, guard: LockGuard, slots: &[String]) {
+        if let Err(error) = guard.release().await {
+            tracing::debug!(%error, "cannot give back slots at once");
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.held.retain(|slot, _| !slots.contains(slot));
+        }
     }
 
     /// Returns what processes that have waited longer need.
@@ -143,7 +160,8 @@ async fn compete_unobserved<C: Contender>(
     alone: bool,
 ) -> Result<LockGuard> {
     let (until, deadline) = request.begin()?;
-    let waits = Instant::now() < until;
+    let arrived = Instant::now();
+    let waits = arrived < until;
     let demand = if waits {
         contender.demand()
     } else {
@@ -154,21 +172,28 @@ async fn compete_unobserved<C: Contender>(
         until,
         deadline,
         seen: None,
-        waiter: row.waiter(demand),
+        waiter: row.waiter(demand, arrived),
     };
-    let (mut turn, mut first_waiter, mut tries) = (None, None, 0);
+    let (mut turn, mut first_waiter, mut tries, mut polls) = (None, None, 0, false);
     loop {
         if turn.is_none() && waits && (alone || tries > 0 || row.is_awaited()) {
+            let is_behind = row.is_awaited();
             turn = row.turn(until).await.map_err(unavailable)?;
             first_waiter = turn.is_some().then(|| row.first_waiter());
+            if is_behind {
+                // What it knows is as old as its wait for the turn.
+                contest.waiter = row.waiter(demand, arrived);
+                contest.seen = None;
+            }
         }
         // Others waited when this process acquired a hold last: it stands in line behind them.
-        if waits && tries == 0 && contest.waiter.remember_others().is_some() {
-            contest.look().await?;
+        if polls || waits && tries == 0 && contest.waiter.remember_others().is_some() {
+            contest.poll().await?;
+            polls = false;
         }
         let failed = match contender.try_once(&mut contest).await {
             Ok(ContestOutcome::Won(guard)) => {
-                contest.waiter.acquired_beside_others();
+                contest.waiter.acquired_while_others_wait();
                 return Ok(if alone {
                     guard.with_local_claim(row.local_claim(turn))
                 } else {
@@ -191,8 +216,7 @@ async fn compete_unobserved<C: Contender>(
         if !contest.pause().await {
             return Err(failed.unwrap_or_else(|| unavailable(why)));
         }
-        tries = 1;
-        contest.look().await?;
+        (tries, polls) = (1, true);
     }
 }
 

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 /// The shortest and the longest pause between two polls.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
-/// The pace of one name. A pause is as long as the time since the last news or the last joining waiter. It is
-/// half as long as the rest takes at the present rate if that is longer, but never longer than the time since the
-/// last waiter joined. It is at most half of the time until the name expires, by this machine's clock, or since then: the
-/// clock of the server may be behind.
+/// The pace of one name. A pause is as long as the time since the last news or the last joining waiter. It
+/// is half as long as the rest takes at the present rate if that is longer, but never longer than the time
+/// since the last waiter joined. It is at most half of the time until the name expires, by this machine's
+/// clock, or since then: the clock of the server may be behind.
 #[derive(Debug)]
 pub(super) struct Pace {
     joined: Instant,

@@ -129,15 +129,23 @@ async fn end_of_a_latch_or_a_generation_is_seen_soon() {
     let arrival = barrier.arrive("one").await.unwrap();
     let began = Instant::now();
     let waiters = processes.iter().map(async |latches| {
-        let outcome = latches.latch(Level::Dc, "l")?.wait(HOUR).await?;
-        assert_eq!(outcome, WaitOutcome::Expired);
-        let outcome = latches.barrier("b")?.wait(&arrival, HOUR).await?;
-        assert_eq!(outcome, BarrierOutcome::Broken);
-        Ok::<_, Error>(began.elapsed())
+        let expired = async {
+            let outcome = latches.latch(Level::Dc, "l")?.wait(HOUR).await?;
+            assert_eq!(outcome, WaitOutcome::Expired);
+            Ok::<_, Error>(began.elapsed())
+        };
+        let broken = async {
+            let outcome = latches.barrier("b")?.wait(&arrival, HOUR).await?;
+            assert_eq!(outcome, BarrierOutcome::Broken);
+            Ok::<_, Error>(began.elapsed())
+        };
+        let (expired, broken) = try_join(expired, broken).await?;
+        Ok::<_, Error>(expired.max(broken))
     });
     let woken = try_join_all(waiters).await.unwrap();
     let late = woken.iter().max().unwrap().saturating_sub(LASTS);
     assert!(late <= Duration::from_millis(100), "{late:?}");
-    let calls = (calls(&hbase) - before) as f64 / 20.0 / LASTS.as_secs_f64();
+    // Two names.
+    let calls = (calls(&hbase) - before) as f64 / 40.0 / LASTS.as_secs_f64();
     assert!(calls <= 2.5, "{calls} calls a second and process");
 }

@@ -156,8 +156,8 @@ impl LockRows {
         self.slots.get(index).unwrap_or(&ALONE)
     }
 
-    /// Returns whether processes that wait for the lock keep tickets in its first row. A row of slots
-    /// is read by the columns of the slots, so a ticket in it would not be seen.
+    /// Returns whether a read of the first row includes the tickets of processes that wait. Those in a row of
+    /// slots are read with all of the row, not with the columns of a slot.
     pub(in crate::lock) fn has_queue(&self) -> bool {
         self.slots.is_empty()
     }

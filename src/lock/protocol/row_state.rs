@@ -21,7 +21,7 @@ pub(crate) struct RowState {
     /// The fencing number of the last hold: the timestamp of the fencing cell, or of the common
     /// number where holds share a row.
     pub(crate) number: Option<i64>,
-    /// The tickets of waiting processes. Only in the first row of a lock, and not in rows of slots.
+    /// The tickets of waiting processes. Only in the first row of a lock; of a row of slots, `SlotsSeen` has them.
     pub(in crate::lock) tickets: Vec<Ticket>,
 }
 

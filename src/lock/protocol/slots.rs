@@ -179,10 +179,10 @@ impl SlotRow {
         self.local.is_awaited(&self.row)
     }
 
-    /// Returns a waiter for holds of this row.
-    pub(crate) fn waiter(&self, demand: Demand) -> Waiter {
+    /// Returns a waiter for holds of this row, whose task began to wait at this moment.
+    pub(crate) fn waiter(&self, demand: Demand, arrived: Instant) -> Waiter {
         let rows = LockRows::alone(FAMILY, self.row.clone());
-        Waiter::new(self.local.location(self.table.clone(), rows), demand)
+        Waiter::new(self.local.location(self.table.clone(), rows), demand).since(arrived)
     }
 
     /// Tries once to take these slots, all or none, and returns the row as it was after that.
@@ -192,8 +192,8 @@ impl SlotRow {
         slots: &[String],
         deadline: Instant,
     ) -> Result<(Option<LockGuard>, SlotsSeen)> {
-        self.attempt_in_line(request, slots, &mut self.waiter(Demand::UNORDERED), deadline)
-            .await
+        let mut waiter = self.waiter(Demand::UNORDERED, Instant::now());
+        self.attempt_in_line(request, slots, &mut waiter, deadline).await
     }
 
     /// Does the same with the ticket of a waiter, which also learns of the other tickets.
@@ -209,7 +209,7 @@ impl SlotRow {
         request.ticket = waiter.with_attempt();
         let (mut outcome, row) = attempt(vec![request], Some(self.get()), deadline).await?;
         let mut seen = SlotsSeen::of(row.as_ref());
-        seen.tell(waiter);
+        seen.report_to(waiter);
         let guard = match outcome.pop() {
             Some(RequestOutcome::Won(guard)) => Some(guard),
             Some(RequestOutcome::Lost(states)) => {
@@ -246,7 +246,7 @@ impl SlotRow {
                 SlotsSeen::of(row.as_ref())
             }
         };
-        seen.tell(waiter);
+        seen.report_to(waiter);
         Ok(seen)
     }
 
@@ -355,8 +355,8 @@ impl LockRequest {
 }
 
 impl SlotsSeen {
-    /// Tells a waiter of the tickets, and when the last hold began.
-    fn tell(&self, waiter: &mut Waiter) {
+    /// Reports the tickets to a waiter, and when the last hold began.
+    pub(crate) fn report_to(&self, waiter: &mut Waiter) {
         let hold = self.count.map_or(0, |(_, at)| at);
         waiter.observe_row(&self.tickets, hold, self.count);
     }

@@ -46,6 +46,9 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// shorter than a ticket's TTL.
 const MAX_PAUSE_BEHIND: Duration = Duration::from_secs(1);
 
+/// A wait in the line of its process for which a task writes its ticket again at once.
+const QUEUED_LOCALLY: Duration = Duration::from_millis(100);
+
 /// The number of slots among which a process chooses if it knows of no other ticket.
 const FEWEST_SLOTS: usize = 8;
 
@@ -102,6 +105,12 @@ pub(crate) struct Waiter {
     others: Vec<(Ticket, Instant)>,
     /// What the older ones need. `None` before the first attempt.
     ahead: Option<u32>,
+    /// How many of them have a turn of their own: not the readers that acquire a lock together.
+    turns_ahead: u32,
+    /// When its task began to wait, if other tasks of its process came first.
+    arrived: Option<Instant>,
+    /// Whether its ticket does not show yet for how long its task has waited.
+    is_corrected: bool,
     /// The time from one holder to the next, estimated from earlier ones.
     turn: Option<Duration>,
     /// When the last hold that was seen began, by the server's clock; 0 if the lock was free.
@@ -130,6 +139,9 @@ impl Waiter {
             value: None,
             others: Vec::new(),
             ahead: None,
+            turns_ahead: 0,
+            arrived: None,
+            is_corrected: false,
             turn: None,
             hold: 0,
             changes: None,
@@ -149,7 +161,7 @@ impl Waiter {
         if self.ahead() == 1 && held_for < MAX_PAUSE {
             // The other process has released the lock by then, so the first call can be an attempt.
             self.step_back = Some(held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
-            self.ahead = Some(0);
+            (self.ahead, self.turns_ahead) = (Some(0), 0);
         }
         true
     }
@@ -160,14 +172,19 @@ impl Waiter {
         let release = self.location.releases.take(self.location.rows.lock_row())?;
         let Demand { released, of, .. } = self.demand;
         self.turn = Some(release.held_for.saturating_mul(released) / of.max(1));
-        let waiting = release.waiting.iter().map(|other| other.need);
-        self.ahead = Some(waiting.fold(0, u32::saturating_add));
         self.others = release
             .waiting
             .into_iter()
             .map(|other| (other, release.at))
             .collect();
+        self.count_older();
         Some(release.held_for)
+    }
+
+    /// Counts the wait from this moment, when its task joined the line of its process.
+    pub(in crate::lock) fn since(mut self, arrived: Instant) -> Self {
+        self.arrived = Some(arrived);
+        self
     }
 
     /// Whether an attempt is worth its call: no older ticket is known. A process that finds tickets that
@@ -200,7 +217,7 @@ impl Waiter {
     pub(in crate::lock) fn refresh(&mut self) -> Option<RegionAction> {
         let is_fresh = |(_, written): (u8, Instant)| written.elapsed() < REFRESH_AFTER;
         let is_queued = self.demand.need > 0 && self.location.rows.has_queue();
-        if self.ticket.is_some_and(is_fresh) || !is_queued {
+        if self.ticket.is_some_and(is_fresh) && !self.is_corrected || !is_queued {
             return None;
         }
         let (slot, before) = match self.ticket {
@@ -208,6 +225,7 @@ impl Waiter {
             None => self.free_slot()?,
         };
         self.ticket = Some((slot, Instant::now()));
+        self.is_corrected = false;
         let token = || LockToken::unique(self.location.environment());
         let id = *self.id.get_or_insert_with(token);
         let value = ticket::encode(self.since.unwrap_or(0), id, self.demand.need);
@@ -270,7 +288,7 @@ impl Waiter {
             .partition(|ticket| Some(ticket.id) == self.id);
         self.observe_hold(hold, count, own.first());
         match own.first() {
-            Some(own) => self.since = Some(own.since()),
+            Some(own) => self.since = Some(self.since_arrival(own)),
             None => self.has_lost_ticket = self.ticket.take().is_some(),
         }
         let before = std::mem::take(&mut self.others);
@@ -279,6 +297,21 @@ impl Waiter {
             .into_iter()
             .map(|other| (other, first_read(&other).unwrap_or_else(Instant::now)))
             .collect();
+        self.count_older();
+    }
+
+    /// Returns when the task of this process began to wait, by the server's clock.
+    fn since_arrival(&mut self, own: &Ticket) -> u64 {
+        let Some((arrived, (_, written))) = self.arrived.take().zip(self.ticket) else {
+            return self.since.unwrap_or_else(|| own.since());
+        };
+        let waited = written.saturating_duration_since(arrived);
+        self.is_corrected = waited > QUEUED_LOCALLY;
+        let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        own.since().saturating_sub(waited).max(1)
+    }
+
+    fn count_older(&mut self) {
         let order = self.since.zip(self.id.map(LockToken::bits));
         let is_queued = self.demand.need > 0;
         let is_older = |other: &Ticket| is_queued && order.is_none_or(|order| other.order() < order);
@@ -286,8 +319,12 @@ impl Waiter {
             .others
             .iter()
             .filter(|(other, read)| is_older(other) && is_alive(*read));
-        let needed = older.map(|(other, _)| other.need);
-        self.ahead = Some(needed.fold(0, u32::saturating_add));
+        let (mut needed, mut turns) = (0_u32, 0);
+        for (other, _) in older {
+            needed = needed.saturating_add(other.need);
+            turns += u32::from(other.need >= self.demand.released);
+        }
+        (self.ahead, self.turns_ahead) = (Some(needed), turns);
     }
 
     /// Learns when the present hold began, and how long a turn takes.
@@ -373,7 +410,7 @@ impl Waiter {
         let age = self.taken.elapsed();
         let jitter = 0.8 + 0.2 * fastrand::f64();
         let Demand { released, of, .. } = self.demand;
-        match (self.ahead() / released, self.turn) {
+        match (self.turns_ahead, self.turn) {
             // Of several holders any may release next.
             (0, Some(turn)) if released < of => (turn / 2).max(age / 8).clamp(MIN_PAUSE, MAX_PAUSE),
             (0, Some(turn)) if age < turn * 2 => turn
@@ -398,13 +435,14 @@ impl Waiter {
 
     /// Ends the wait of a process that has acquired holds of a row. Its releases do not read the tickets of
     /// the others, so these are remembered now.
-    pub(crate) fn acquired_beside_others(self) {
+    pub(crate) fn acquired_while_others_wait(self) {
         let waiting = self.others.iter().filter(|(_, read)| is_alive(*read));
         let waiting = waiting.map(|(other, _)| *other).collect();
+        let Demand { released, of, .. } = self.demand;
+        // Until the release, which knows how long it was held.
+        let held_for = self.turn.unwrap_or(MIN_PAUSE).saturating_mul(of) / released.max(1);
         let row = self.location.rows.lock_row();
-        self.location
-            .releases
-            .record(row, waiting, self.turn.unwrap_or(MIN_PAUSE));
+        self.location.releases.record(row, waiting, held_for);
         self.acquired();
     }
 }

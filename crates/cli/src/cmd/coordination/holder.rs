@@ -13,7 +13,7 @@ pub(super) fn sentence(holder: &LockHolder) -> String {
     }
 }
 
-/// Says on a line of its own how many processes wait, if any does.
+/// Returns a line with the number of waiting processes, if any waits.
 pub(super) fn waiting(processes: usize) -> String {
     match processes {
         0 => String::new(),

@@ -226,14 +226,16 @@ async fn unless_signalled<T>(
     opened: &OnceLock<LockManager>,
     acquiring: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    // The request is dropped, and leaves the queue.
-    tokio::select! {
+    let acquired = tokio::select! {
         biased;
-        acquired = acquiring => return acquired,
-        () = signals.ending() => {}
-    }
-    if let Some(locks) = opened.get() {
+        acquired = acquiring => acquired,
+        () = signals.ending() => Err(Failure::Interrupted),
+    };
+    // A request that has failed or was dropped leaves the queue.
+    if acquired.is_err()
+        && let Some(locks) = opened.get()
+    {
         let _ = timeout(LEAVING, locks.background_done()).await;
     }
-    Err(Failure::Interrupted)
+    acquired
 }
