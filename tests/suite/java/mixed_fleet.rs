@@ -226,7 +226,7 @@ fn shares(holds: &[Hold], side: Side) -> Vec<usize> {
 
 /// How long the clients contend, in seconds.
 fn seconds() -> u64 {
-    env::var("HBASE_TXN_TEST_FLEET_SECONDS").map_or(15, |text| text.parse().unwrap())
+    env::var("HBASE_TXN_TEST_FLEET_SECONDS").map_or(10, |text| text.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
