@@ -18,6 +18,9 @@ use crate::{
     output,
 };
 
+/// The time in which a signal that was sent before the end of the command is seen.
+const DELIVERED: Duration = Duration::from_millis(100);
+
 /// A request, and the command that runs while what it requests is held.
 #[derive(Debug, Args)]
 pub(in crate::cmd) struct Run {
@@ -140,8 +143,6 @@ async fn run_under(session: &Session, guard: LockGuard, command: &Command, signa
             signal = signals.next() => running.forward(signal),
         }
     };
-    // A signal to the whole process group was for the command, and ends its run only.
-    signals.ignore_received();
     if let Some(loss) = release(guard, &context, signals).await {
         warn(
             &context,
@@ -159,7 +160,8 @@ async fn release(guard: LockGuard, context: &str, signals: &mut Signals) -> Opti
     let released = tokio::select! {
         biased;
         released = guard.release() => released.map_err(|error| error.to_string()),
-        () = signals.ending() => Err(Failure::Interrupted.to_string()),
+        // A signal to the whole process group was for the command, and ends its run only.
+        () = signals.ending_after(DELIVERED) => Err(Failure::Interrupted.to_string()),
     };
     match released {
         // A lease that expires during the release covered the whole command.

@@ -1,10 +1,12 @@
 //! Signals that are forwarded.
 
-use std::{fs, future::poll_fn, io, task::Poll};
+use std::{fs, future::poll_fn, io, task::Poll, time::Duration};
 
-use futures::FutureExt;
 use rustix::process::Signal;
-use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal as Stream, SignalKind, signal},
+    time::timeout,
+};
 
 /// Signals that terminate a process by default, and signals that commonly control programs.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
@@ -40,9 +42,15 @@ impl Signals {
         .await
     }
 
-    /// Ignores the signals that were received until now.
-    pub(in crate::cmd) fn ignore_received(&mut self) {
-        while self.next().now_or_never().is_some() {}
+    /// Waits for a terminating signal after this time. Ignores those before.
+    pub(in crate::cmd) async fn ending_after(&mut self, time: Duration) {
+        let _ = timeout(time, async {
+            loop {
+                self.next().await;
+            }
+        })
+        .await;
+        self.ending().await;
     }
 
     /// Waits for a terminating signal. Ignores the others.
