@@ -23,7 +23,7 @@
 //! | `drawn` | every public method is drawn, or has a reason |
 //! | `outages` | what outages longer than leases leave behind |
 //! | `limits` | transactions at their limits |
-//! | `lines` | who has waited longest comes next |
+//! | `lines` | waiting processes acquire in about the order of their arrival |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 //! | `sessions` | holds that end together, and the members of a group |
