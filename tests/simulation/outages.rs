@@ -309,6 +309,10 @@ impl Process {
             };
             let renewed = thing == Thing::Leading || self.rng.bool();
             let asked = Instant::now();
+            // A writer has its slot before the last reader has left, and permits are taken one by one.
+            if matches!(thing, Thing::Permits | Thing::Reading | Thing::Writing) {
+                self.may_leave(thing);
+            }
             let acquiring = self.things.acquire(thing, self.lease, wait, renewed);
             let acquired = tokio::select! {
                 biased;
@@ -318,10 +322,7 @@ impl Process {
             match acquired {
                 Some(Ok(guard)) => {
                     is_clean = false;
-                    if self.dies {
-                        let beside = THINGS[1..].iter().find(|beside| beside.contains(&thing)).unwrap();
-                        self.taken.borrow_mut().extend(beside.iter());
-                    }
+                    self.may_leave(thing);
                     lost.extend(self.hold(guard).await.filter(|_| renewed));
                 }
                 Some(Err(error)) => assert!(
@@ -339,6 +340,14 @@ impl Process {
             sleep(self.lease.mul_f64(self.rng.f64() / 4.0)).await;
         }
         lost
+    }
+
+    /// Notes what a process that dies may leave behind.
+    fn may_leave(&self, thing: Thing) {
+        if self.dies {
+            let beside = THINGS[1..].iter().find(|beside| beside.contains(&thing)).unwrap();
+            self.taken.borrow_mut().extend(beside.iter());
+        }
     }
 
     /// Returns whether one part of the outage lasts over these times, so that nothing is known to be won.
