@@ -281,6 +281,11 @@ mod tests {
         let server = server.found(marker).await;
         assert_eq!(Process::find_all(marker), BTreeSet::from([server]));
 
+        // While it is loaded it has no command line, and may be any program.
+        let command = format!("/proc/{}/cmdline", search.pid());
+        let is_loaded = || fs::read(&command).is_ok_and(|command| !command.is_empty());
+        assert!(wait::until(Instant::now() + EXEC_TAKES, is_loaded).await);
+
         // The pid file has the pid of the other program.
         let stat = fs::read_to_string(format!("/proc/{}/stat", search.pid())).unwrap();
         let forged = Process {
