@@ -85,6 +85,11 @@ pub enum ErrorKind {
     OutcomeForgotten,
     /// The table requires a feature that this release does not know.
     FeatureUnknown,
+    /// The table, or one of its region servers, can't take part in a transaction across partitions.
+    CrossPartitionUnsupported,
+    /// An unfinished transaction across partitions holds the partition. The error names its home and
+    /// its id.
+    PartitionHeld,
     /// An error of the client.
     Client(ClientErrorKind),
 }

@@ -12,7 +12,9 @@ use crate::{
 };
 
 /// The features of [`TableDescriptor::REQUIRES`] that this release knows.
-const FEATURES: [&str; 0] = [];
+const FEATURES: [&str; 1] = [CROSS_PARTITION_FEATURE];
+/// The feature of tables with transactions across partitions.
+const CROSS_PARTITION_FEATURE: &str = "cross-partition";
 
 /// The TTL of the record family, in seconds: a record outlives its replay window by two days.
 const RECORD_TTL: &str = "172800";
@@ -74,8 +76,11 @@ pub trait TableDescriptorExt: Sized {
 
     /// The attribute with the features that every client of the table must know: names, separated
     /// by commas. A release that does not know one of them refuses to use or change the table, so
-    /// that it can't bypass the feature. This release knows none.
+    /// that it can't bypass the feature. This release knows `cross-partition`.
     const REQUIRES: &'static str = "hbase-txn.requires";
+
+    /// The attribute that allows transactions across partitions on the table if it is `true`.
+    const CROSS_PARTITION: &'static str = "hbase-txn.cross-partition";
 
     /// Sets the partition rule: the split restriction, and the older policy for servers without it.
     #[must_use]
@@ -105,6 +110,20 @@ pub trait TableDescriptorExt: Sized {
     /// Returns whether every transaction of the table changes its partition's version cell.
     #[must_use]
     fn has_partition_version(&self) -> bool;
+
+    /// Allows transactions across partitions ([`CrossTransaction`](crate::CrossTransaction)): adds the
+    /// [record family](Self::with_record_family) and [partition versions](Self::with_partition_version),
+    /// sets the attribute [`CROSS_PARTITION`](Self::CROSS_PARTITION), and adds `cross-partition` to the
+    /// features that the table [requires](Self::REQUIRES).
+    ///
+    /// Clients that have the table open do not notice the change at once: stop them, or wait for their
+    /// operation timeout, before the first such transaction.
+    #[must_use]
+    fn with_cross_partition(self) -> Self;
+
+    /// Returns whether the table allows transactions across partitions.
+    #[must_use]
+    fn has_cross_partition(&self) -> bool;
 
     /// Adds the family for locks in partitions, [`LOCK_FAMILY`](Self::LOCK_FAMILY), or sets the
     /// attribute that it needs: one version.
@@ -168,8 +187,24 @@ impl TableDescriptorExt for TableDescriptor {
     }
 
     fn has_partition_version(&self) -> bool {
-        self.attribute(Self::PARTITION_VERSION)
-            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        is_true(self, Self::PARTITION_VERSION)
+    }
+
+    fn with_cross_partition(self) -> Self {
+        let required = self.attribute(Self::REQUIRES).unwrap_or_default();
+        let mut features: Vec<_> = features(required).collect();
+        if !features.contains(&CROSS_PARTITION_FEATURE) {
+            features.push(CROSS_PARTITION_FEATURE);
+        }
+        let required = features.join(",");
+        self.with_record_family()
+            .with_partition_version()
+            .with_attribute(Self::CROSS_PARTITION, "true")
+            .with_attribute(Self::REQUIRES, required)
+    }
+
+    fn has_cross_partition(&self) -> bool {
+        is_true(self, Self::CROSS_PARTITION)
     }
 
     fn with_lock_family(self) -> Self {
@@ -181,10 +216,8 @@ impl TableDescriptorExt for TableDescriptor {
     }
 
     fn unknown_features(&self) -> impl Iterator<Item = &str> {
-        let required = self.attribute(Self::REQUIRES).unwrap_or_default().split(',');
-        required
-            .map(str::trim)
-            .filter(|feature| !feature.is_empty() && !FEATURES.contains(feature))
+        let required = self.attribute(Self::REQUIRES).unwrap_or_default();
+        features(required).filter(|feature| !FEATURES.contains(feature))
     }
 
     fn check_features(&self) -> Result<()> {
@@ -233,6 +266,17 @@ impl TableDescriptorExt for TableDescriptor {
             },
         }
     }
+}
+
+fn is_true(descriptor: &TableDescriptor, attribute: &str) -> bool {
+    let value = descriptor.attribute(attribute);
+    value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns the features in the value of [`TableDescriptor::REQUIRES`].
+fn features(required: &str) -> impl Iterator<Item = &str> {
+    let features = required.split(',').map(str::trim);
+    features.filter(|feature| !feature.is_empty())
 }
 
 /// Reads the descriptor of a table before it is used, by the given deadline.
@@ -323,5 +367,20 @@ mod tests {
         assert_eq!(family.attribute("VERSIONS"), Some("1"));
         let off = descriptor.with_attribute(TableDescriptor::PARTITION_VERSION, "false");
         assert!(!off.has_partition_version());
+    }
+
+    #[test]
+    fn cross_partition_brings_what_it_needs_and_keeps_older_releases_out() {
+        let descriptor = table().with_cross_partition().with_cross_partition();
+        assert!(descriptor.has_cross_partition() && descriptor.has_partition_version());
+        assert!(descriptor.replay_window().unwrap().is_some());
+        assert_eq!(
+            descriptor.attribute(TableDescriptor::REQUIRES),
+            Some("cross-partition")
+        );
+        descriptor.check_features().unwrap();
+        let other = table().with_attribute(TableDescriptor::REQUIRES, "time-travel");
+        let both = other.with_cross_partition();
+        assert_eq!(both.unknown_features().collect::<Vec<_>>(), ["time-travel"]);
     }
 }

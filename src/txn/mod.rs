@@ -9,6 +9,7 @@
 //! | `update` | reads, changes and commits; repeats after a conflict |
 //! | `snapshot` | a partition at one point in time |
 //! | `commit` | the committer: plans a group, and sends it until it has an outcome |
+//! | `cross` | [`CrossTransaction`]: transactions across partitions |
 //! | `outcome` | [`Outcome`]: committed, rejected, invalid, aborted, unknown |
 //! | `record` | the record of a transaction, from which its outcome is known |
 //! | `partition_call` | the attempts of a call to the region of a partition, each after all that it relies on is proven |
@@ -38,6 +39,7 @@
 
 mod batch;
 mod commit;
+mod cross;
 mod open;
 mod operation;
 mod outcome;
@@ -53,6 +55,7 @@ mod update;
 
 pub use batch::Batch;
 pub use commit::plan::{ExplainedGroup, Explanation};
+pub use cross::CrossTransaction;
 pub use open::OpenOptions;
 pub use operation::Operation;
 pub use outcome::{Committed, FailedCondition, GroupOutcome, Outcome, Rejection};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use hbase_client::{BytesBinary, Cell, Row};
+use hbase_client::{BytesBinary, Cell, Row, TableName};
 
 use super::record::settle::Unsettled;
 use crate::{
@@ -31,7 +31,8 @@ pub enum Outcome {
     Unknown(Unsettled),
 }
 
-/// An applied transaction.
+/// An applied transaction. Of one across partitions, the partition is the first one, and the numbers are
+/// those of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
@@ -52,6 +53,8 @@ pub struct Committed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection {
+    /// The table.
+    pub table: TableName,
     /// The partition.
     pub partition: Partition,
     /// The conditions that did not hold at one consistent read, in the order in which they were
@@ -143,7 +146,8 @@ impl Outcome {
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         let error = Self::new(ErrorKind::ConditionNotMet, rejection.to_string());
-        rejection.partition.in_context(error.at_operation("transaction"))
+        let error = error.at_operation("transaction").at_table(&rejection.table);
+        rejection.partition.in_context(error)
     }
 }
 

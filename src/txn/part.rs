@@ -45,6 +45,18 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// Returns whether the part changes the row.
     fn writes(&self) -> bool;
 
+    /// Returns whether the changes make a condition of the part false for good: a copy of the call is
+    /// refused, so it may be sent again.
+    fn applies_once(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the changes set the version of the partition, so that the transaction must not
+    /// increment it.
+    fn sets_version(&self) -> bool {
+        false
+    }
+
     /// Returns the changes of the next attempt. Called only if no earlier attempt was applied or
     /// can be any more.
     fn changes(&self) -> BoxFuture<'_, Result<Changes>>;

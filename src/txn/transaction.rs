@@ -75,6 +75,12 @@ impl Transaction {
         }
     }
 
+    /// Returns the committer, the operations or the error that makes the transaction invalid, and the
+    /// request of a record.
+    pub(super) fn into_parts(self) -> (Committer, Result<Group>, Option<RecordRequest>) {
+        (self.committer, self.group, self.record)
+    }
+
     /// Adds a put.
     pub fn put(self, put: Put) -> Self {
         self.add(put)

@@ -26,7 +26,7 @@ fn feature(table: &str) -> Option<&'static str> {
 
 /// Returns whether the server refused to increment a value that is not a counter.
 pub(crate) fn is_no_counter(remote: Option<&RemoteException>) -> bool {
-    remote.is_some_and(|remote| remote.message.contains("Field is not a long"))
+    remote.is_some_and(RemoteException::is_no_counter)
 }
 
 /// Appends the command or the option that fixes the error to its hint, if there is one.

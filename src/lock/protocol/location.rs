@@ -109,8 +109,7 @@ impl LockLocation {
 
     /// Adds the lock's name and table to an error.
     pub(in crate::lock) fn in_context(&self, name: impl fmt::Display, error: Error) -> Error {
-        let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
-        let error = if error.remote().is_some_and(is_no_number) {
+        let error = if error.remote().is_some_and(RemoteException::is_no_counter) {
             error.with_better_hint(format!(
                 "another program wrote the lock's counter; while the lock is free, delete column {}:{} of row '{}'",
                 BytesBinary(&self.rows.family),

@@ -10,13 +10,13 @@ use hbase_client::{
 };
 use prost::Message;
 
-use crate::{partition::Partition, txn::proof::servers::Needs};
+use crate::{
+    partition::Partition,
+    txn::proof::{probe::MUTATION_REQUEST, servers::Needs},
+};
 
 /// The approximate number of bytes of an encoded mutation besides its row and cells.
 const OVERHEAD: usize = 32;
-
-/// The number of the field `mutation_request` in `MutateRowsRequest`.
-const MUTATION_REQUEST: u32 = 1;
 
 /// A request to the endpoint of one region.
 #[derive(Clone, Debug)]
@@ -25,8 +25,11 @@ pub(in crate::txn) struct EndpointRequest {
     pub(in crate::txn) partitions: Vec<Partition>,
     mutations: Bytes,
     conditions: Bytes,
-    /// Whether records are written, in which case the request may be sent again.
-    pub(in crate::txn) recorded: bool,
+    /// Whether the request may be sent again, because it writes a record, or a copy is refused otherwise.
+    pub(in crate::txn) repeatable: bool,
+    /// Whether it sets the version of a partition, so that the server must be proven to refuse increments
+    /// of what is no counter.
+    holds: bool,
     /// The server's clock must have passed this timestamp when the request is sent.
     pub(in crate::txn) floor: u64,
 }
@@ -38,7 +41,7 @@ impl EndpointRequest {
         mutations: impl IntoIterator<Item = &'a Mutation> + Clone,
         conditions: Vec<pb::Condition>,
         durability: Durability,
-        recorded: bool,
+        repeatable: bool,
     ) -> Self {
         let conditions = pb::MutateRowsRequest {
             condition: conditions,
@@ -48,7 +51,8 @@ impl EndpointRequest {
             partitions: vec![partition.clone()],
             mutations: encode_mutations(mutations, durability),
             conditions: conditions.encode_to_vec().into(),
-            recorded,
+            repeatable,
+            holds: false,
             floor: 0,
         }
     }
@@ -59,7 +63,12 @@ impl EndpointRequest {
         self
     }
 
-    /// Concatenates requests that are all recorded or all not, and further encoded mutations.
+    /// Declares that it sets the version of a partition.
+    pub(super) fn that_holds(self, holds: bool) -> Self {
+        Self { holds, ..self }
+    }
+
+    /// Concatenates requests that are all repeatable or all not, and further encoded mutations.
     pub(in crate::txn) fn concat(requests: &[&Self], further: &[Bytes]) -> Self {
         let mut partitions: Vec<Partition> = Vec::new();
         for request in requests {
@@ -71,7 +80,8 @@ impl EndpointRequest {
             partitions,
             mutations: concat(mutations.chain(further)),
             conditions: concat(requests.iter().map(|request| &request.conditions)),
-            recorded: requests.iter().any(|request| request.recorded),
+            repeatable: requests.iter().any(|request| request.repeatable),
+            holds: requests.iter().any(|request| request.holds),
             floor: requests.iter().map(|request| request.floor).max().unwrap_or(0),
         }
     }
@@ -97,7 +107,7 @@ impl EndpointRequest {
 
     /// Returns whether executing the request twice has the effect of executing it once.
     pub(super) fn is_idempotent(&self) -> bool {
-        self.recorded || self.mutations.is_empty()
+        self.repeatable || self.mutations.is_empty()
     }
 
     /// Returns whether it writes anything.
@@ -109,14 +119,15 @@ impl EndpointRequest {
     pub(in crate::txn) fn needs(&self) -> Needs {
         Needs {
             conditions: self.is_conditional(),
-            clock: self.recorded,
+            clock: self.repeatable,
+            refuses_increment: self.holds,
             ..Needs::default()
         }
     }
 }
 
 /// Encodes mutations as a part of a request.
-pub(super) fn encode_mutations<'a>(
+pub(in crate::txn) fn encode_mutations<'a>(
     mutations: impl IntoIterator<Item = &'a Mutation> + Clone,
     durability: Durability,
 ) -> Bytes {

@@ -31,7 +31,7 @@ use std::{borrow::Cow, collections::HashSet, pin::pin, sync::Arc, time::Duration
 
 use bytes::Bytes;
 use hbase_client::{
-    Cell, Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
+    Cell, Comparison, Condition, Effect, EndpointCall, Increment, Mutation, RemoteException, Table,
     low_level::{CallKind, CallerSpan, Check, Pauses, RegionCall, TableCalls, condition, pb},
 };
 use prost::Message;
@@ -48,6 +48,7 @@ use self::{
     sequence::{GuardedRow, Sequence, ToRead},
 };
 use super::{
+    cross::{intent, resolve::Peers},
     outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
     partition_call::PartitionCall,
@@ -84,8 +85,8 @@ struct Attempt<'a> {
 
 /// The results of earlier reads and attempts.
 #[derive(Default)]
-struct Seen {
-    record: Option<SeenRecord>,
+pub(super) struct Seen {
+    pub(super) record: Option<SeenRecord>,
     /// The rows that the conditions name.
     rows: Option<Rows>,
 }
@@ -108,16 +109,25 @@ struct Shared {
     table: ProvenTable,
     /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
+    peers: Arc<Peers>,
 }
 
 impl Committer {
     pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>) -> Self {
-        let shared = Arc::new(Shared { table, admission });
+        let shared = Arc::new(Shared {
+            table,
+            admission,
+            peers: Arc::default(),
+        });
         Self { shared }
     }
 
     pub(super) fn table(&self) -> &ProvenTable {
         &self.shared.table
+    }
+
+    pub(super) fn peers(&self) -> &Peers {
+        &self.shared.peers
     }
 
     fn admission(&self) -> Option<&Arc<Admission>> {
@@ -126,8 +136,11 @@ impl Committer {
 
     /// Returns the same committer with other settings for the calls of its table.
     pub(super) fn map_table(self, map: impl FnOnce(Table) -> Table) -> Self {
-        let Shared { table, admission } = Arc::unwrap_or_clone(self.shared);
-        Self::new(table.map_table(map), admission)
+        let mut shared = Arc::unwrap_or_clone(self.shared);
+        shared.table = shared.table.map_table(map);
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Checks a group and sends it when its turn comes.
@@ -238,6 +251,13 @@ impl Committer {
                 {
                     Some(error)
                 }
+                Err(error) if self.may_be_held(&error) => {
+                    self.free_if_held(prepared.group, error, deadline).await?;
+                    if pauses.wait_before(deadline).await {
+                        continue;
+                    }
+                    return Err(others_in_the_way());
+                }
                 Err(error) => return Err(error),
             };
             sharing = Sharing::Alone;
@@ -255,7 +275,7 @@ impl Committer {
                     Fenced::Found(_) => return Err(settled_elsewhere()),
                 }
             }
-            if let Some(rejection) = Box::pin(self.judge(prepared, seen, deadline)).await? {
+            if let Some(rejection) = Box::pin(self.judge(prepared.group, seen, deadline)).await? {
                 return Ok(Outcome::Rejected(rejection));
             }
             // The obstacle is gone, or was not one of the caller's conditions.
@@ -318,7 +338,7 @@ impl Committer {
     }
 
     /// Sends the transaction once, when its turn comes. Returns `false` if a condition does not hold.
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         prepared: &Prepared<'_>,
         seen: &mut Seen,
@@ -350,6 +370,7 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Attempt<'a>> {
         let Prepared { group, sequence, .. } = prepared;
+        let sets_version = prepared.sets_version();
         if seen.rows.is_none() && group.conditions.iter().any(is_not_equal) {
             seen.rows = Some(Box::pin(read::rows_of_conditions(self.table(), group, deadline)).await?);
         }
@@ -367,39 +388,47 @@ impl Committer {
         let mut floor = 0;
         let mut to_read = to_stamp(group, sequence);
         let as_they_are = sequence.mutations().filter(|_| to_read.is_empty());
-        let mutations = if let Some(mutations) = as_they_are {
-            Cow::Borrowed(mutations)
-        } else {
-            let mark = DeletionMark::of(terms, &group.partition);
-            to_read.extend(mark.as_ref().map(DeletionMark::to_read));
-            let newest = Box::pin(self.newest_timestamps(prepared, to_read, deadline)).await?;
-            let found = |row: &Bytes| newest.by_row.get(row);
-            let stamped = sequence.stamp(newest.now, |row| found(row).map(Found::seen))?;
-            conditions.extend(
-                stamped
-                    .guards
-                    .iter()
-                    .map(|cell| condition::absent_from(&cell.row, &cell.family, &cell.qualifier, cell.from)),
-            );
-            conditions.extend(guards_of_rows(&stamped.rows, &newest));
-            if let Some(mark) = mark {
-                if stamped.ahead {
-                    let seen = found(&mark.row).map_or(0, |found| found.newest);
-                    conditions.push(mark.unchanged(seen));
+        let mutations =
+            if let Some(mutations) = as_they_are {
+                Cow::Borrowed(mutations)
+            } else {
+                let mark = DeletionMark::of(terms, &group.partition);
+                to_read.extend(mark.as_ref().map(DeletionMark::to_read));
+                let newest = Box::pin(self.newest_timestamps(prepared, to_read, deadline)).await?;
+                let found = |row: &Bytes| newest.by_row.get(row);
+                let stamped = sequence.stamp(newest.now, |row| found(row).map(Found::seen))?;
+                // While a transaction holds the partition, no other one writes what was read here.
+                if !sets_version {
+                    conditions.extend(stamped.guards.iter().map(|cell| {
+                        condition::absent_from(&cell.row, &cell.family, &cell.qualifier, cell.from)
+                    }));
+                    conditions.extend(guards_of_rows(&stamped.rows, &newest));
                 }
-                if stamped.ahead || sequence.deletes() {
-                    further.extend(mark.change().map(Mutation::from));
+                if let Some(mark) = mark.filter(|_| !sets_version) {
+                    if stamped.ahead {
+                        let seen = found(&mark.row).map_or(0, |found| found.newest);
+                        conditions.push(mark.unchanged(seen));
+                    }
+                    if stamped.ahead || sequence.deletes() {
+                        further.extend(mark.change().map(Mutation::from));
+                    }
                 }
-            }
-            floor = stamped.floor;
-            Cow::Owned(stamped.mutations)
-        };
+                floor = stamped.floor;
+                Cow::Owned(stamped.mutations)
+            };
         check_guards(conditions.len() - of_caller, terms)?;
-        let version = if terms.partition_version && !mutations.is_empty() {
+        let version = if terms.partition_version && !mutations.is_empty() && !sets_version {
             partition_version::bump(self.table().environment(), &group.partition)
         } else {
             None
         };
+        // Without an increment of the version no server refuses it while the partition is held.
+        if mutations.is_empty()
+            && !sets_version
+            && let Some(row) = read::state_row(self.table(), &group.partition)
+        {
+            conditions.push(intent::absent(&row));
+        }
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
             let changes = changes.map_err(|_| no_time_for_parts())??;
@@ -430,13 +459,18 @@ impl Committer {
         deadline: Instant,
     ) -> Result<Newest> {
         let (table, partition) = (self.table(), &prepared.group.partition);
-        let takes_placeholders = table.terms().replay_window.is_some() && !prepared.is_one_mutation();
-        let mut newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+        let guards = !prepared.sets_version();
+        let takes_placeholders =
+            guards && table.terms().replay_window.is_some() && !prepared.is_one_mutation();
+        let max_cells = if guards { read::MAX_CELLS } else { usize::MAX };
+        let read =
+            async |to_read| read::newest_timestamps(table, partition, to_read, max_cells, deadline).await;
+        let mut newest = read(to_read.clone()).await?;
         let mut empty = newest.deleted_rows_without_cells();
         let mut pauses = Pauses::after_conflicts();
         while takes_placeholders && !empty.is_empty() {
             deletions::put_placeholders(table, partition, empty, deadline).await?;
-            newest = read::newest_timestamps(table, partition, to_read.clone(), deadline).await?;
+            newest = read(to_read.clone()).await?;
             empty = newest.deleted_rows_without_cells();
             // A marker that is ahead of the clock may hide each placeholder.
             empty.retain(|row| !newest.by_row[row].is_ahead);
@@ -470,18 +504,45 @@ impl Committer {
         group_commit.send(&region, member, self).await
     }
 
+    /// Returns whether an error may be that of a partition that a transaction across partitions holds: its
+    /// version is no counter.
+    pub(super) fn may_be_held(&self, error: &Error) -> bool {
+        let refused = error.remote().is_some_and(RemoteException::is_no_counter);
+        refused && self.table().terms().cross_partition && error.effect() == Effect::None
+    }
+
+    /// Frees the partition of a transaction that the server refused with this error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error if a cell of the caller is no counter, or that of freeing the partition.
+    pub(super) async fn free_if_held(&self, group: &Group, error: Error, deadline: Instant) -> Result<()> {
+        let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
+        match rows.state(&group.partition)?.holder() {
+            Some(holder) => self.free(&group.partition, holder, deadline).await,
+            None if rows.has_only_counters(group) => Ok(()),
+            None => Err(error),
+        }
+    }
+
     /// Returns the rejection if one consistent read shows that a condition does not hold.
-    async fn judge(
+    pub(super) async fn judge(
         &self,
-        prepared: &Prepared<'_>,
+        group: &Group,
         seen: &mut Seen,
         deadline: Instant,
     ) -> Result<Option<Rejection>> {
-        let group = &prepared.group;
         if group.all_conditions().next().is_none() {
             return Ok(None);
         }
-        let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
+        // A holder that has committed may still have to be applied.
+        let rows = loop {
+            let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
+            match rows.state(&group.partition)?.holder() {
+                Some(holder) => self.free(&group.partition, holder, deadline).await?,
+                None => break rows,
+            }
+        };
         let parts = group.parts.iter().map(|part| (part.condition(), Some(part)));
         let failed: Vec<_> = group
             .conditions
@@ -500,6 +561,7 @@ impl Committer {
             .collect();
         seen.rows = Some(rows);
         Ok((!failed.is_empty()).then(|| Rejection {
+            table: self.table().name().clone(),
             partition: group.partition.clone(),
             failed,
         }))
@@ -566,8 +628,9 @@ impl Attempt<'_> {
             self.mutations.iter().chain(&self.further),
             self.conditions,
             prepared.durability,
-            prepared.claim.is_some(),
+            prepared.is_repeatable(),
         )
+        .that_holds(prepared.sets_version())
         .with_floor(self.floor)
     }
 }

@@ -78,6 +78,16 @@ impl<'a> Prepared<'a> {
             && !self.sequence.deletes()
     }
 
+    /// Returns whether its call may be sent again, because a copy is refused.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.claim.is_some() || self.group.parts.iter().any(|part| part.applies_once())
+    }
+
+    /// Returns whether a part sets the version of the partition.
+    pub(super) fn sets_version(&self) -> bool {
+        self.group.parts.iter().any(|part| part.sets_version())
+    }
+
     /// Returns whether the group is one mutation without conditions. If that deletes a row without
     /// cells, it may count as applied at any time since the row was read.
     pub(super) fn is_one_mutation(&self) -> bool {
@@ -118,8 +128,7 @@ pub(in crate::txn) fn in_context(table: &ProvenTable, group: &Group, error: Erro
 /// Names the column of an increment that the server refused because the stored value has another
 /// length: `HRegion` throws the exception without row and column.
 fn name_counter(error: Error, group: &Group, terms: &Terms) -> Error {
-    let is_no_counter = |remote: &RemoteException| remote.message.contains("Field is not a long");
-    if !error.remote().is_some_and(is_no_counter) {
+    if !error.remote().is_some_and(RemoteException::is_no_counter) {
         return error;
     }
     let increments: Vec<_> = group

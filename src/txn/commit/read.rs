@@ -7,20 +7,22 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Cell, CellKind, Condition, ReadFilter, Row, Scan, TimeRange,
-    low_level::{CallKind, LATEST_TIMESTAMP, RegionCall, ScanParts},
+    BytesBinary, Cell, CellKind, Condition, Mutation, ReadFilter, Row, Scan, TableDescriptor, TimeRange,
+    low_level::{CallKind, LATEST_TIMESTAMP, MutationParts, RegionCall, ScanParts},
 };
 use tokio::time::Instant;
 
 use super::{
-    deletions,
+    deletions, partition_version,
     plan::Group,
     sequence::{Extent, Seen, ToRead, is_ahead},
 };
 use crate::{
     error::{ClientErrorKind, Error, Result},
     partition::Partition,
+    table_descriptor::TableDescriptorExt,
     txn::{
+        cross::intent::{INTENT, PartitionState},
         partition_call::{NotReady, PartitionCall, locate_whole},
         proof::{self, proven_table::ProvenTable, servers::ServerTime},
     },
@@ -31,7 +33,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// The maximum number of cells of a row that a transaction deletes. Their timestamps are part of a
 /// condition.
-const MAX_CELLS: usize = 100_000;
+pub(super) const MAX_CELLS: usize = 100_000;
 
 /// Rows at one point in time.
 #[derive(Debug)]
@@ -104,6 +106,20 @@ impl Rows {
         self.0.get(key)
     }
 
+    /// Returns the state of a partition, which was read with the rows.
+    pub(super) fn state(&self, partition: &Partition) -> Result<PartitionState> {
+        let row = partition_version::row(partition);
+        PartitionState::of(row.and_then(|row| self.get(&row)))
+    }
+
+    /// Returns whether all cells that a group increments are counters, or absent.
+    pub(super) fn has_only_counters(&self, group: &Group) -> bool {
+        counters(group).all(|(row, family, qualifier)| {
+            let value = self.get(row).and_then(|row| row.value(family, qualifier));
+            value.is_none_or(|value| value.len() == size_of::<i64>())
+        })
+    }
+
     /// Returns whether the column of a condition has no value, or an empty one.
     pub(super) fn value_is_absent(&self, condition: &Condition) -> bool {
         let value = || {
@@ -132,29 +148,65 @@ fn is_of_family(cell: &Cell) -> bool {
     matches!(cell.kind, CellKind::DeleteFamily | CellKind::DeleteFamilyVersion)
 }
 
-/// Reads the rows and columns that the conditions of a group check, at one point in time.
+/// Reads the rows and columns that the conditions of a group check, at one point in time. On a table with
+/// transactions across partitions, also the state of the partition, and the cells that the group increments.
 pub(super) async fn rows_of_conditions(
     table: &ProvenTable,
     group: &Group,
     deadline: Instant,
 ) -> Result<Rows> {
     let mut scan = Scan::new();
+    let state = state_row(table, &group.partition);
+    let counters = || state.iter().flat_map(|_| counters(group));
     // A filter checks the whole row.
     if group
         .all_conditions()
         .all(|condition| condition.column().is_some())
     {
-        let columns: BTreeSet<_> = group.all_conditions().filter_map(Condition::column).collect();
+        let mut columns: BTreeSet<_> = group.all_conditions().filter_map(Condition::column).collect();
+        columns.extend(counters().map(|(_, family, qualifier)| (family, qualifier)));
         for (family, qualifier) in columns {
             scan = scan.column(family.clone(), qualifier.clone());
         }
+        if state.is_some() {
+            scan = with_state(scan);
+        }
     }
-    let rows: BTreeSet<_> = group.all_conditions().map(Condition::row).collect();
+    let mut rows: BTreeSet<_> = group.all_conditions().map(Condition::row).collect();
+    rows.extend(counters().map(|(row, ..)| row));
+    rows.extend(state.as_ref());
     let Some(scan) = scan_of(&scan, rows.iter().copied()) else {
         return Ok(Rows(BTreeMap::new()));
     };
     let rows = rows_at_once(table, "transaction", &group.partition, &scan, MAX_BYTES, deadline).await?;
     Ok(Rows(by_key(within_limit(rows, MAX_BYTES)?)))
+}
+
+/// Returns the row of the version and the intent of a partition, or `None` if it can't have an intent.
+pub(in crate::txn) fn state_row(table: &ProvenTable, partition: &Partition) -> Option<Bytes> {
+    let row = || partition_version::row(partition);
+    table.terms().cross_partition.then(row).flatten()
+}
+
+/// Adds the version and the intent to the columns of a scan.
+pub(in crate::txn) fn with_state(scan: Scan) -> Scan {
+    let family = TableDescriptor::VERSION_FAMILY;
+    scan.column(family, partition_version::QUALIFIER)
+        .column(family, INTENT)
+}
+
+/// Returns row, family and qualifier of the cells that a group increments.
+fn counters(group: &Group) -> impl Iterator<Item = (&Bytes, &Bytes, &Bytes)> {
+    group.mutations.iter().flat_map(|mutation| {
+        let counters = match mutation {
+            Mutation::Increment(increment) => increment.parts(),
+            _ => &[],
+        };
+        let row = mutation.row();
+        counters
+            .iter()
+            .map(move |counter| (row, &counter.family, &counter.qualifier))
+    })
 }
 
 /// The delete markers of a row.
@@ -215,11 +267,12 @@ impl<'a> Markers<'a> {
 /// # Errors
 ///
 /// Returns [`LimitExceeded`](ClientErrorKind::LimitExceeded) if a row of which a family is deleted has
-/// too many cells.
+/// more cells than `max_cells`.
 pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
     to_read: Vec<ToRead>,
+    max_cells: usize,
     deadline: Instant,
 ) -> Result<Newest> {
     let extents: BTreeMap<Bytes, Extent> = to_read
@@ -250,7 +303,7 @@ pub(super) async fn newest_timestamps(
         let location = call.ready().await?;
         let read: Result<_, NotReady> = async {
             let rows = call.attempts.attempt(&location).scan(&scan, MAX_BYTES).await?;
-            let by_row = found_in(&extents, by_key(within_limit(rows, MAX_BYTES)?), from)?;
+            let by_row = found_in(&extents, by_key(within_limit(rows, MAX_BYTES)?), from, max_cells)?;
             let newest = by_row.values().map(|found: &Found| found.newest).max();
             let now = proof::time_at(&mut call, &location, newest.unwrap_or(0)).await?;
             Ok((by_row, now))
@@ -275,6 +328,7 @@ fn found_in(
     extents: &BTreeMap<Bytes, Extent>,
     mut found: BTreeMap<Bytes, Row>,
     from: u64,
+    max_cells: usize,
 ) -> Result<HashMap<Bytes, Found>> {
     let found_in = |(row, extent): (&Bytes, &Extent)| {
         let cells = found.remove(row).map(Row::into_cells).unwrap_or_default();
@@ -293,7 +347,7 @@ fn found_in(
             has_cells = cells.iter().filter(is_value).any(|cell| !markers.hide(cell));
             values = cells.iter().filter(is_value).cloned().collect();
         }
-        if values.len() > MAX_CELLS {
+        if values.len() > max_cells {
             let cells = values.len();
             return Err(too_many_cells(cells).at_row(&BytesBinary(row)));
         }

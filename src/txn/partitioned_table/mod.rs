@@ -189,7 +189,7 @@ impl PartitionedTable {
     pub async fn snapshot_with(&self, prefix: impl IntoBytes, options: SnapshotOptions) -> Result<Snapshot> {
         let partition = self.partition(prefix, snapshot::OPERATION)?;
         let deadline = self.table().deadline();
-        snapshot::read(self.committer.table(), partition, &options, deadline).await
+        snapshot::read(&self.committer, partition, &options, deadline).await
     }
 
     /// Reads a partition and applies changes that depend on its contents.

@@ -9,9 +9,11 @@
 //! | `probe` | the requests that show whether a server honours conditions, and their answers |
 //! | `servers` | the proven capabilities of servers |
 //! | `region_floor` | the timestamps that a server's clock must have passed before a call |
+//! | `opening` | opens a table after proving that transactions are possible on it |
 //! | `proven_table` `terms` | a table, and its properties |
 //! | `rule_reading` `rule_watch` | rereads the partition rule as it ages |
 
+pub(super) mod opening;
 pub(super) mod probe;
 pub(super) mod proven_table;
 mod region_floor;
@@ -76,6 +78,9 @@ pub(super) async fn prove(
     }
     if needs.atomic_multi {
         prove_atomic_multi(call, location).await?;
+    }
+    if needs.refuses_increment {
+        prove_refusal_of_increments(call, location).await?;
     }
     Ok(())
 }
@@ -341,6 +346,57 @@ async fn prove_atomic_multi(
     let what = "the region server does not apply a Multi over several rows whole or not at all";
     Err(Error::new(ErrorKind::AtomicityUnsupported, what)
         .with_hint("attach MultiRowMutationEndpoint to the table and open it with that")
+        .into())
+}
+
+/// Puts a cell that is no counter into a reserved row, and sends a call that increments it and puts a cell
+/// into another row: the server must refuse it, and put nothing.
+async fn prove_refusal_of_increments(
+    call: &mut PartitionCall<'_>,
+    location: &Arc<RegionLocation>,
+) -> Result<(), NotReady> {
+    let (servers, server) = (call.table.servers(), location.server());
+    let capability = Capability::RefusesIncrement;
+    let _turn = servers.turn(server, capability, call.attempts.deadline()).await?;
+    if servers.has(server, capability) {
+        return Ok(());
+    }
+    let partition = call.partition();
+    let row = |name| reserved_row(partition, name, "transactions across partitions");
+    let [one, other] = [row(TRIALS[0])?, row(TRIALS[1])?];
+    let family = call.table.terms().trial_family();
+    let id = TransactionId::unique_in(call.table.environment());
+    let qualifier = Bytes::copy_from_slice(id.as_bytes());
+    let put = |row: &Bytes| {
+        let put = Put::new(row.clone()).cell(family.clone(), qualifier.clone(), "x");
+        put.ttl(TRIAL_TTL)
+    };
+    let multi = |action| MultiCall {
+        row: one.clone(),
+        actions: vec![action],
+        durability: Durability::AsyncWal,
+    };
+    let first = multi(RegionAction::Atomic(vec![put(&one).into()]));
+    let purpose = capability.purpose();
+    call.attempts.probe(location, purpose).multi(&first).await?;
+    let increment = Increment::new(one.clone()).column(family.clone(), qualifier.clone(), 1);
+    let half = [put(&other).into(), increment.ttl(TRIAL_TTL).into()];
+    let half = probe::transaction(one.clone(), &half);
+    let refused = match call.attempts.probe(location, purpose).endpoint(&half).await {
+        Err(failed) if failed.is_no_counter() => true,
+        Err(failed) => return Err(failed.into()),
+        Ok(_) => false,
+    };
+    let get = Get::new(other.clone()).column(family.clone(), qualifier.clone());
+    let get = multi(RegionAction::Get(get));
+    let found = call.attempts.probe(location, purpose).multi(&get).await?;
+    if refused && matches!(found.as_slice(), [ActionAnswer::Row(None)]) {
+        servers.add(server.clone(), capability);
+        return Ok(());
+    }
+    let what = "the region server applies a call, or half of it, that increments a cell that is no counter: transactions would pass through the intents of others";
+    Err(Error::new(ErrorKind::CrossPartitionUnsupported, what)
+        .with_hint("transactions across partitions need HBase 2.4.5 or later on every region server")
         .into())
 }
 

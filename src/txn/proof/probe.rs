@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hbase_client::{
-    Effect, EndpointCall, Error as ClientError, Table,
-    low_level::{condition, pb},
+    Durability, Effect, EndpointCall, Error as ClientError, Mutation, Table,
+    low_level::{MutationMessage, condition, pb},
 };
 use prost::Message;
 
@@ -12,6 +12,8 @@ use crate::error::{ClientErrorKind, Error, Result};
 pub(in crate::txn) const ATTACH_ENDPOINT: &str = "attach MultiRowMutationEndpoint to the table";
 pub(in crate::txn) const SERVICE: &str = "MultiRowMutationService";
 pub(in crate::txn) const METHOD: &str = "MutateRows";
+/// The number of the field `mutation_request` in `MutateRowsRequest`.
+pub(in crate::txn) const MUTATION_REQUEST: u32 = 1;
 
 /// Returns whether the endpoint honours conditions in the region of a row. Changes nothing.
 ///
@@ -61,6 +63,15 @@ pub(super) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
         ..pb::MutateRowsRequest::default()
     };
     EndpointCall::new(row.clone(), SERVICE, METHOD, request.encode_to_vec()).idempotent()
+}
+
+/// Returns a call with these mutations.
+pub(super) fn transaction(row: Bytes, mutations: &[Mutation]) -> EndpointCall {
+    let mut message = Vec::new();
+    for mutation in mutations {
+        MutationMessage::new(mutation, Durability::AsyncWal).encode_field(MUTATION_REQUEST, &mut message);
+    }
+    EndpointCall::new(row, SERVICE, METHOD, message).idempotent()
 }
 
 /// Returns whether the endpoint rejected the contradiction.

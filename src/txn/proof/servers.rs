@@ -41,6 +41,8 @@ pub(in crate::txn) struct Needs {
     pub(in crate::txn) clock: bool,
     /// An atomic `Multi` over several rows is atomic.
     pub(in crate::txn) atomic_multi: bool,
+    /// A call that increments a cell that is no counter is refused as a whole.
+    pub(in crate::txn) refuses_increment: bool,
 }
 
 /// What is proven of a server with a probe of its own.
@@ -52,6 +54,8 @@ pub(in crate::txn) enum Capability {
     Clock,
     /// An atomic `Multi` over several rows is atomic.
     AtomicMulti,
+    /// A call that increments a cell that is no counter is refused as a whole.
+    RefusesIncrement,
     /// A region has no cells ahead of the clock.
     Floor,
 }
@@ -63,6 +67,7 @@ impl Capability {
             Self::Conditions => "proving conditions",
             Self::Clock => "comparing clocks",
             Self::AtomicMulti => "trying an atomic Multi",
+            Self::RefusesIncrement => "trying an increment of a cell that is no counter",
             Self::Floor => "looking for cells ahead of the clock",
         }
     }
@@ -140,6 +145,7 @@ impl Servers {
             conditions: needs.conditions && !self.has(server, Capability::Conditions),
             clock: needs.clock && self.recent_clock(server).is_none(),
             atomic_multi: needs.atomic_multi && !self.has(server, Capability::AtomicMulti),
+            refuses_increment: needs.refuses_increment && !self.has(server, Capability::RefusesIncrement),
         };
         (lacking != Needs::default()).then_some(lacking)
     }
@@ -293,6 +299,7 @@ mod tests {
         conditions: true,
         clock: true,
         atomic_multi: true,
+        refuses_increment: true,
     };
 
     fn server(start_code: u64) -> ServerName {

@@ -27,6 +27,8 @@ pub(in crate::txn) struct Terms {
     pub(in crate::txn) replay_window: Option<Duration>,
     /// Whether each transaction changes the version cell of its partition.
     pub(in crate::txn) partition_version: bool,
+    /// Whether transactions across partitions are possible, so that a partition may have an intent.
+    pub(in crate::txn) cross_partition: bool,
     /// Whether transactions go through the endpoint, or through `Multi`.
     pub(in crate::txn) endpoint: bool,
     /// The maximum number of groups of a batch that are under way.
@@ -115,6 +117,12 @@ impl Terms {
                 "the table had no versions of partitions when it was opened, and has them now".to_owned(),
             );
         }
+        if descriptor.has_cross_partition() && !self.cross_partition {
+            return changed(
+                "the table had no transactions across partitions when it was opened, and has them now"
+                    .to_owned(),
+            );
+        }
         let now = match PartitionRule::from_descriptor(descriptor) {
             Ok(rule) if rule == self.rule => return Ok(()),
             Ok(rule) => format!("now it is {rule}"),
@@ -162,6 +170,7 @@ mod tests {
     #[case::rule(descriptor(4), "partition rule")]
     #[case::durability(descriptor(3).with_attribute("DURABILITY", "SKIP_WAL"), "DURABILITY")]
     #[case::version(descriptor(3).with_partition_version(), "versions of partitions")]
+    #[case::cross(descriptor(3).with_attribute(TableDescriptor::CROSS_PARTITION, "true"), "across partitions")]
     fn any_change_of_the_terms_is_noticed(#[case] now: TableDescriptor, #[case] why: &str) {
         let opened = descriptor(3);
         let terms = Terms {
@@ -174,6 +183,7 @@ mod tests {
             max_conditions: 1,
             replay_window: opened.replay_window().unwrap(),
             partition_version: false,
+            cross_partition: false,
             endpoint: true,
             concurrency: 1,
         };

@@ -1,13 +1,20 @@
 //! Reads a partition at one point in time.
 
-use std::{slice, vec};
+use std::{ops::Bound, slice, vec};
 
 use bytes::Bytes;
-use hbase_client::{Cell, FromValue, IntoBytes, Row, Scan, TableDescriptor, low_level::ScanParts};
+use hbase_client::{
+    Cell, FromValue, IntoBytes, ReadFilter, Row, Scan, TableDescriptor, low_level::ScanParts,
+};
 use tokio::time::Instant;
 
 use super::{
-    commit::{partition_version, plan::other_partition, read::rows_at_once},
+    commit::{
+        Committer, partition_version,
+        plan::other_partition,
+        read::{rows_at_once, with_state},
+    },
+    cross::{intent::PartitionState, overlay, resolve::Written},
     outcome::counted,
     proof::{proven_table::ProvenTable, terms::Terms},
     reserved_rows::TRIALS,
@@ -43,7 +50,8 @@ use crate::{
 pub struct Snapshot {
     partition: Partition,
     rows: Vec<Row>,
-    version: Option<Cell>,
+    /// The version and the intent of the partition, if they were read.
+    state: PartitionState,
 }
 
 /// Options for reading a [`Snapshot`]: its range and its limits.
@@ -73,8 +81,8 @@ pub struct SnapshotOptions {
     caching: Option<u32>,
     start: Bytes,
     stop: Bytes,
-    /// Whether to read the partition's version cell as well.
-    with_version: bool,
+    /// Whether it is read for an update: with the version of the partition, which no transaction holds.
+    for_update: bool,
 }
 
 impl Default for SnapshotOptions {
@@ -85,7 +93,7 @@ impl Default for SnapshotOptions {
             caching: None,
             start: Bytes::new(),
             stop: Bytes::new(),
-            with_version: false,
+            for_update: false,
         }
     }
 }
@@ -144,22 +152,21 @@ impl SnapshotOptions {
         (&self.start, &self.stop)
     }
 
-    /// Also reads the partition's version cell, at the same time as the rows or earlier.
-    pub(super) fn with_version(mut self) -> Self {
-        self.with_version = true;
+    /// Also reads the version of the partition, at a time when no transaction across partitions holds it.
+    pub(super) fn for_update(mut self) -> Self {
+        self.for_update = true;
         self
     }
 
-    fn is_range(&self) -> bool {
-        !self.start.is_empty() || !self.stop.is_empty()
+    fn includes(&self, row: &Bytes) -> bool {
+        self.start <= *row && (self.stop.is_empty() || *row < self.stop)
     }
 
     /// Returns the scan of these rows of the partition, or `None` if the range can't have rows.
     fn scan(&self, partition: &Partition) -> Option<Scan> {
         let first = partition.first_key();
         let mut scan = if partition.is_lone_row() {
-            let inside = self.start <= *first && (self.stop.is_empty() || *first < self.stop);
-            if !inside {
+            if !self.includes(first) {
                 return None;
             }
             Scan::new()
@@ -186,8 +193,8 @@ impl SnapshotOptions {
     /// Returns how many rows are read at most. One extra row detects that there are too many; the
     /// others are rows of the library.
     fn row_limit(&self) -> usize {
-        let own = 1 + usize::from(self.with_version) + TRIALS.len();
-        self.max_rows.saturating_add(own)
+        let own = 1 + TRIALS.len();
+        self.max_rows.saturating_add(1 + own)
     }
 
     /// Refuses a range that is outside of the partition.
@@ -206,11 +213,12 @@ impl SnapshotOptions {
 
 /// Reads a partition, or a range of its rows, at one point in time.
 pub(super) async fn read(
-    table: &ProvenTable,
+    committer: &Committer,
     partition: Partition,
     options: &SnapshotOptions,
     deadline: Instant,
 ) -> Result<Snapshot> {
+    let table = committer.table();
     let in_context = |error: Error| {
         let error = error.at_operation(OPERATION).at_table(table.name());
         partition.in_context(error)
@@ -218,60 +226,110 @@ pub(super) async fn read(
     options
         .check_range(&partition, table.terms())
         .map_err(in_context)?;
-    let scan_at_once = async |scan: Scan| {
-        let read = rows_at_once(table, OPERATION, &partition, &scan, options.max_bytes, deadline).await;
-        let read = read.map_err(in_context)?;
-        let too_large = || too_large(&counted(options.max_bytes, "byte"), "max_bytes");
-        read.ok_or_else(too_large).map_err(in_context)
-    };
-    // The row of the version is outside the range, so it is read first. If the version is unchanged
-    // when the changes are applied, no transaction was applied in between.
-    let mut earlier = Vec::new();
-    if options.with_version
-        && options.is_range()
-        && let Some(row) = partition_version::row(&partition)
-    {
-        let scan = Scan::new().start_row(row.clone()).stop_row_inclusive(row);
-        earlier = scan_at_once(with_version(scan)).await?;
-    }
-    let mut rows = Vec::new();
-    if let Some(scan) = options
-        .scan(&partition)
-        .and_then(|scan| select(table.terms(), scan, options))
-    {
-        rows = scan_at_once(scan).await?;
-    }
-    let version = if options.is_range() {
-        take_version(&partition, &mut earlier)
-    } else {
-        take_version(&partition, &mut rows)
-    };
-    // Without a record family, servers are tested in a family of the user.
-    let trials = TRIALS.map(|name| partition.reserved_row(name));
-    rows.retain(|row| !trials.iter().flatten().any(|trial| trial == row.key()));
-    if rows.len() > options.max_rows {
+    let read = read_undisturbed(committer, &partition, options, deadline);
+    let snapshot = read.await.map_err(in_context)?;
+    if snapshot.rows.len() > options.max_rows {
         let limit = counted(options.max_rows, "row");
         return Err(in_context(too_large(&limit, "max_rows")));
     }
+    Ok(snapshot)
+}
+
+/// Reads the partition, with what a transaction that holds it has committed. For an update, frees it first.
+async fn read_undisturbed(
+    committer: &Committer,
+    partition: &Partition,
+    options: &SnapshotOptions,
+    deadline: Instant,
+) -> Result<Snapshot> {
+    loop {
+        let mut snapshot = read_cells(committer.table(), partition, options, deadline).await?;
+        let Some(holder) = snapshot.state.holder() else {
+            return Ok(snapshot);
+        };
+        if options.for_update {
+            committer.free(partition, holder, deadline).await?;
+            continue;
+        }
+        match committer.committed_by(partition, holder, deadline).await? {
+            Written::Nothing => return Ok(snapshot),
+            Written::Redo(mutations) => {
+                let timestamp = holder.newest();
+                let is_inside = |row: &Bytes| options.includes(row);
+                snapshot.rows = overlay::lay_over(snapshot.rows, mutations, timestamp, is_inside);
+                return Ok(snapshot);
+            }
+            // The cells were read before that.
+            Written::Applied => {}
+        }
+    }
+}
+
+/// Reads the cells of the partition, and its version and intent if there may be one, in one scan.
+async fn read_cells(
+    table: &ProvenTable,
+    partition: &Partition,
+    options: &SnapshotOptions,
+    deadline: Instant,
+) -> Result<Snapshot> {
+    let reads_state = options.for_update || table.terms().cross_partition;
+    let state_row = reads_state.then(|| partition_version::row(partition)).flatten();
+    let scan = options.scan(partition);
+    let mut rows = Vec::new();
+    if let Some(scan) = select(table.terms(), scan, state_row.as_ref()) {
+        let read = rows_at_once(table, OPERATION, partition, &scan, options.max_bytes, deadline).await?;
+        rows = read.ok_or_else(|| too_large(&counted(options.max_bytes, "byte"), "max_bytes"))?;
+    }
+    let state = take_state(state_row.as_ref(), &mut rows)?;
+    // Without a record family, servers are tested in a family of the user.
+    let trials = TRIALS.map(|name| partition.reserved_row(name));
+    rows.retain(|row| !trials.iter().flatten().any(|trial| trial == row.key()));
     Ok(Snapshot {
-        partition,
+        partition: partition.clone(),
         rows,
-        version,
+        state,
     })
 }
 
-/// Selects the families, because a scan of all families would include the reserved ones. Returns
-/// `None` if there is nothing to read.
-fn select(terms: &Terms, scan: Scan, options: &SnapshotOptions) -> Option<Scan> {
+/// Selects the families, because a scan of all families would include the reserved ones, and the row of the
+/// version. Returns `None` if there is nothing to read.
+fn select(terms: &Terms, scan: Option<Scan>, state_row: Option<&Bytes>) -> Option<Scan> {
     let mut families: Vec<_> = terms.user_families().cloned().collect();
     families.sort_unstable();
-    let reads_version = options.with_version && !options.is_range();
-    let scan = if families.is_empty() && !reads_version {
-        return None;
-    } else {
-        families.into_iter().fold(scan, Scan::family)
+    let scan = scan.filter(|_| !families.is_empty());
+    let scan = scan.map(|scan| families.into_iter().fold(scan, Scan::family));
+    let Some(row) = state_row else {
+        return scan;
     };
-    Some(if reads_version { with_version(scan) } else { scan })
+    let scan = match scan {
+        Some(scan) => including(scan, row),
+        None => Scan::new().start_row(row.clone()).stop_row_inclusive(row.clone()),
+    };
+    Some(with_state(scan))
+}
+
+/// Adds a row to the range of a scan.
+fn including(scan: Scan, row: &Bytes) -> Scan {
+    let (start, stop) = (scan.range_start().clone(), scan.range_end().clone());
+    let ends_before = !stop.is_empty() && stop <= *row;
+    if start <= *row && !ends_before {
+        return scan;
+    }
+    let end = if stop.is_empty() {
+        Bound::Unbounded
+    } else {
+        Bound::Excluded(stop)
+    };
+    let ranges = [
+        (Bound::Included(start.clone()), end),
+        (Bound::Included(row.clone()), Bound::Included(row.clone())),
+    ];
+    let scan = scan.filter(ReadFilter::row_ranges(ranges));
+    if ends_before {
+        scan.stop_row_inclusive(row.clone())
+    } else {
+        scan.start_row(row.clone())
+    }
 }
 
 /// Returns the bounds of the rows with a prefix: the first, and the key behind the last.
@@ -280,25 +338,24 @@ pub(super) fn prefix_range(prefix: impl IntoBytes) -> (Bytes, Bytes) {
     (scan.range_start().clone(), scan.range_end().clone())
 }
 
-fn with_version(scan: Scan) -> Scan {
-    scan.column(TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER)
-}
-
 pub(super) const OPERATION: &str = "snapshot";
 
-/// Removes the version cell from the rows, and its row if that has no other cells.
-fn take_version(partition: &Partition, rows: &mut Vec<Row>) -> Option<Cell> {
-    let key = partition_version::row(partition)?;
-    let at = rows.binary_search_by(|row| row.key().cmp(&key)).ok()?;
-    let version = rows[at]
-        .cell(TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER)?
-        .clone();
-    let mut others = rows.remove(at).into_cells();
-    others.retain(|cell| cell.family != version.family);
+/// Removes the version and the intent from the rows, and their row if that has no other cells.
+fn take_state(row: Option<&Bytes>, rows: &mut Vec<Row>) -> Result<PartitionState> {
+    let Some(key) = row else {
+        return Ok(PartitionState::default());
+    };
+    let Ok(at) = rows.binary_search_by(|row| row.key().cmp(key)) else {
+        return Ok(PartitionState::default());
+    };
+    let row = rows.remove(at);
+    let state = PartitionState::of(Some(&row))?;
+    let mut others = row.into_cells();
+    others.retain(|cell| cell.family != TableDescriptor::VERSION_FAMILY);
     if !others.is_empty() {
-        rows.insert(at, Row::new(key, others));
+        rows.insert(at, Row::new(key.clone(), others));
     }
-    Some(version)
+    Ok(state)
 }
 
 fn too_large(limit: &str, option: &str) -> Error {
@@ -401,9 +458,9 @@ impl Snapshot {
         self.range(start, stop)
     }
 
-    /// Returns the partition's version cell, if it was requested and exists.
-    pub(super) fn version(&self) -> Option<&Cell> {
-        self.version.as_ref()
+    /// Returns the version and the intent of the partition, if they were read.
+    pub(super) fn state(&self) -> &PartitionState {
+        &self.state
     }
 }
 

@@ -41,12 +41,12 @@ pub(in crate::txn) fn snapshot(cells: &[(&str, &str, &str)], version: Option<&'s
             "",
         );
         cell.value = value.into();
-        cell
+        Row::new(row, vec![cell])
     });
     Snapshot {
         partition,
         rows,
-        version,
+        state: PartitionState::of(version.as_ref()).unwrap(),
     }
 }
 
@@ -131,10 +131,13 @@ fn the_version_is_no_row() {
     let other = Bytes::from_static(b"xxxa");
     let mut rows = vec![
         Row::new(other.clone(), vec![cell(&other, "f", "q", "v")]),
-        Row::new(key, vec![version.clone()]),
+        Row::new(key.clone(), vec![version]),
     ];
-    assert_eq!(take_version(&partition, &mut rows), Some(version));
-    assert_eq!(take_version(&partition, &mut rows), None);
+    let mut value = || {
+        let state = take_state(Some(&key), &mut rows).unwrap();
+        state.version().map(|cell| cell.value.clone())
+    };
+    assert_eq!([value(), value()], [Some(Bytes::from_static(b"1")), None]);
     assert_eq!(rows.len(), 1);
 }
 
@@ -143,8 +146,8 @@ fn foreign_cells_in_the_version_row_stay() {
     let partition = snapshot(&[], None).partition;
     let key = partition_version::row(&partition).unwrap();
     let (version, other) = (cell(&key, "_version", "v", "1"), cell(&key, "f", "q", "v"));
-    let mut rows = vec![Row::new(key.clone(), vec![version.clone(), other.clone()])];
-    assert_eq!(take_version(&partition, &mut rows), Some(version));
+    let mut rows = vec![Row::new(key.clone(), vec![other.clone(), version])];
+    assert!(take_state(Some(&key), &mut rows).unwrap().version().is_some());
     assert_eq!(rows, [Row::new(key, vec![other])]);
 }
 

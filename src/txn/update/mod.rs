@@ -133,16 +133,11 @@ impl<'a> Update<'a> {
         self.attempts += 1;
         let mut options = self.options.snapshot.clone();
         if self.versioned {
-            options = options.with_version();
+            options = options.for_update();
         }
-        snapshot::read(
-            self.committer.table(),
-            self.partition.clone(),
-            &options,
-            self.deadline,
-        )
-        .await
-        .map_err(|error| self.in_context(error))
+        snapshot::read(self.committer, self.partition.clone(), &options, self.deadline)
+            .await
+            .map_err(|error| self.in_context(error))
     }
 
     /// Returns the view that the caller's closure reads and changes.

@@ -18,6 +18,7 @@ fn giving_up_names_the_first_conditions_and_the_attempts() {
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
     let rejected = |count| {
         Conflict::Rejected(Rejection {
+            table: "orders".parse().unwrap(),
             partition: partition.clone(),
             failed: (0..count).map(failed).collect(),
         })

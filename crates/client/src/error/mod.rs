@@ -648,6 +648,18 @@ impl RemoteException {
     pub fn simple_class(&self) -> &str {
         self.class.rsplit('.').next().unwrap_or(&self.class)
     }
+
+    /// Returns whether the server refused to increment a cell whose value is not 8 bytes long. It refuses
+    /// the whole call before it writes anything (`HRegion.getLongValue`).
+    #[must_use]
+    pub fn is_no_counter(&self) -> bool {
+        is_no_counter(&self.message)
+    }
+}
+
+/// Returns whether the message of an exception says that an incremented cell is not 8 bytes long.
+pub(crate) fn is_no_counter(message: &str) -> bool {
+    message.contains("Field is not a long")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(in crate::txn) struct Admission {
 
 /// Which other writers of the partition may have the turn at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(in crate::txn) enum Sharing {
     /// All others that share it.
     Shared,
     /// None.

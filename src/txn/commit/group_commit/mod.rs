@@ -220,7 +220,7 @@ impl Member {
 
     /// Transactions of one kind may share a call: a call with a record may be sent again.
     fn kind(&self) -> (Durability, bool) {
-        (self.durability, self.request.recorded)
+        (self.durability, self.request.repeatable)
     }
 
     /// Returns the request of a call of its own.

@@ -12,6 +12,7 @@ fn terms() -> Terms {
         families: ["f", "g"].map(Bytes::from).into(),
         durability: Durability::UseDefault,
         partition_version: false,
+        cross_partition: false,
         limits: Limits::default(),
         max_mutations: 100,
         max_bytes: 10_000,

@@ -261,7 +261,12 @@ impl Claim {
         })
     }
 
-    fn aborted(&self, seen: Option<&SeenRecord>, purpose: Purpose) -> Result<Put> {
+    /// Returns the put of the record of an abort.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`committed`](Self::committed).
+    pub(in crate::txn) fn aborted(&self, seen: Option<&SeenRecord>, purpose: Purpose) -> Result<Put> {
         self.put(seen, |record| Record {
             state: State::Aborted,
             epoch: record.epoch.saturating_add(1),

@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    Append, BytesBinary, Cell, Condition, Delete, FromValue, Increment, Mutation, Put, Row, TableDescriptor,
-    TableName, low_level::MutationParts,
+    Append, BytesBinary, Cell, Condition, Delete, FromValue, Increment, Mutation, Put, Row, TableName,
+    low_level::MutationParts,
 };
 use tokio::time::Instant;
 
@@ -17,12 +17,8 @@ use super::options::UpdateOptions;
 use crate::{
     error::{ClientErrorKind, Error, Result},
     partition::Partition,
-    table_descriptor::TableDescriptorExt,
     txn::{
-        commit::{
-            partition_version,
-            plan::{Group, other_partition},
-        },
+        commit::plan::{Group, other_partition},
         part::Part,
         proof::terms::Terms,
         snapshot::{Snapshot, prefix_range},
@@ -333,20 +329,10 @@ impl<'a> UpdateView<'a> {
         for (row, family, qualifier) in self.written_where_all_was_read() {
             self.track(&row, &family, &qualifier)?;
         }
-        if self.versioned
-            && self.has_read
-            && let Some(row) = partition_version::row(self.partition())
-        {
-            let (family, qualifier) = (TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER);
-            let condition = match self.snapshot.version() {
-                Some(cell) if !cell.value.is_empty() => {
-                    Condition::equal(row, family, qualifier, cell.value.clone())
-                }
-                _ => Condition::absent(row, family, qualifier),
-            };
-            let label = format!("partition {} unchanged", self.partition());
+        if self.versioned && self.has_read {
+            let condition = self.snapshot.state().unchanged(self.partition())?;
             self.reads.insert(self.group.conditions.len());
-            self.group.conditions.push(condition.label(label));
+            self.group.conditions.push(condition);
         }
         Ok(Some(Change {
             group: self.group,

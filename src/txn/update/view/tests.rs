@@ -15,6 +15,7 @@ fn terms() -> Terms {
         families: [Bytes::from("f")].into(),
         durability: Durability::UseDefault,
         partition_version: true,
+        cross_partition: false,
         limits: Limits::default(),
         max_mutations: 100,
         max_bytes: 10_000,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     cluster::RegionLocation,
-    error::{Effect, Error, ErrorKind},
+    error::{Effect, Error, ErrorKind, is_no_counter},
     rpc::{CallError, Classification, Recovery},
 };
 
@@ -36,6 +36,16 @@ impl FailedAttempt {
             Cause::Call(error) => error.classify().kind,
             Cause::Final(error) => error.kind(),
         }
+    }
+
+    /// Returns whether the server refused to increment a cell whose value is not 8 bytes long.
+    #[must_use]
+    pub fn is_no_counter(&self) -> bool {
+        let fault = match self.call_error() {
+            Some(CallError::Remote(fault) | CallError::Action { fault, .. }) => fault,
+            _ => return false,
+        };
+        is_no_counter(&fault.message)
     }
 
     /// Returns the failure of the call, unless the server cannot execute such calls at all.

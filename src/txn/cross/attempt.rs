@@ -1,0 +1,347 @@
+//! One attempt of a transaction across partitions. It runs in a task of the connection's runtime, so that
+//! it continues if its caller is dropped.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::future::{join_all, try_join_all};
+use hbase_client::{Effect, low_level::TableCalls};
+use tokio::time::Instant;
+
+use super::{
+    intent::{Holder, Intent, PartAddress, PartitionState},
+    part, redo,
+    resolve::MAX_LEASE,
+};
+use crate::{
+    error::{Error, Result},
+    partition::Partition,
+    random,
+    txn::{
+        commit::{
+            Claimed, Committer, Seen,
+            admission::Sharing,
+            plan::Group,
+            prepared::{Prepared, in_context},
+        },
+        outcome::Rejection,
+        record::{TransactionId, digest::Digest, settle::Claim},
+    },
+};
+
+/// The shortest lease.
+const MIN_LEASE: Duration = Duration::from_secs(1);
+/// A lease is this many times as long as the partitions took to be read: a hold and a commit take about
+/// twice as long.
+const LEASE_OF_READS: u32 = 8;
+
+/// What the transaction does in one partition.
+pub(super) struct Member {
+    pub(super) committer: Committer,
+    pub(super) group: Group,
+}
+
+/// The partitions of a transaction. The first one is home.
+pub(super) struct Members(pub(super) Vec<Member>);
+
+/// One attempt, under an id that no other one has.
+pub(super) struct Attempt {
+    members: Arc<Members>,
+    states: Vec<PartitionState>,
+    id: TransactionId,
+    /// The claim on the id of the caller, and its record as last seen.
+    claimed: Option<Claimed>,
+    lease: Duration,
+    /// When what has been held is released, at the latest.
+    deadline: Instant,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Committed,
+    /// Certainly nothing was applied.
+    Conflict,
+    Rejected(Rejection),
+}
+
+/// Whether a partition is held after an attempt to hold it.
+enum Hold {
+    Held(Holder),
+    /// The partition was changed since it was read, or a condition of the caller does not hold.
+    Refused,
+    /// It may be held nevertheless, by this holder.
+    Failed(Option<Holder>, Error),
+}
+
+impl Member {
+    pub(super) fn partition(&self) -> &Partition {
+        &self.group.partition
+    }
+
+    /// Returns the redo of the partition.
+    pub(super) fn redo(&self) -> Bytes {
+        let durability = self.committer.table().terms().durability;
+        redo::encode(&self.group.mutations, durability)
+    }
+
+    fn address(&self) -> PartAddress {
+        PartAddress::new(self.committer.table().name(), self.partition())
+    }
+
+    /// Sends a group that is part of an attempt.
+    async fn send(&self, group: &Group, claimed: Option<&Claimed>, deadline: Instant) -> Result<bool> {
+        let claim = claimed.map(|claimed| claimed.claim.clone());
+        let prepared = Prepared::new(self.committer.table(), group, claim, deadline)?;
+        let mut seen = Seen::default();
+        seen.record = claimed.and_then(|claimed| claimed.seen.clone());
+        self.committer
+            .attempt(&prepared, &mut seen, Sharing::Alone, deadline)
+            .await
+    }
+
+    /// Returns the rejection if one consistent read of the free partition shows that a condition of the
+    /// caller does not hold.
+    async fn judge(&self, deadline: Instant) -> Result<Option<Rejection>> {
+        let judged = self
+            .committer
+            .judge(&self.group, &mut Seen::default(), deadline)
+            .await;
+        judged.map_err(|error| self.in_context(error))
+    }
+
+    pub(super) fn in_context(&self, error: Error) -> Error {
+        in_context(self.committer.table(), &self.group, error)
+    }
+}
+
+impl Members {
+    pub(super) fn home(&self) -> &Member {
+        &self.0[0]
+    }
+
+    fn others(&self) -> &[Member] {
+        &self.0[1..]
+    }
+
+    /// Reads the state of each partition once no transaction holds it.
+    pub(super) async fn free_states(&self, deadline: Instant) -> Result<Vec<PartitionState>> {
+        let read = self.0.iter().map(async |member| {
+            let state = member.committer.free_state(member.partition(), deadline).await;
+            state.map_err(|error| member.in_context(error))
+        });
+        try_join_all(read).await
+    }
+}
+
+impl Attempt {
+    /// Creates an attempt. `took`: how long the states took to be read.
+    pub(super) fn new(
+        members: &Arc<Members>,
+        states: Vec<PartitionState>,
+        claimed: Option<Claimed>,
+        took: Duration,
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            id: TransactionId::unique_in(members.home().committer.table().environment()),
+            members: Arc::clone(members),
+            states,
+            claimed,
+            lease: took.saturating_mul(LEASE_OF_READS).clamp(MIN_LEASE, MAX_LEASE),
+            deadline,
+        }
+    }
+
+    /// Returns the claim on the record of the decision.
+    pub(super) fn claim(&self) -> Result<Claim> {
+        let home = self.members.home();
+        Claim::new(home.committer.table(), home.partition(), &self.id, Digest::UPDATE)
+    }
+
+    /// Holds the partitions, decides at home, and applies or releases what is held.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if nothing was applied, or, with an unknown effect, if the decision is not known.
+    pub(super) async fn run(self) -> Result<Ended> {
+        let holds = self.holds();
+        let held = join_all(holds).await;
+        let mut holders = Vec::new();
+        let (mut refused, mut failed) = (Vec::new(), None);
+        for (index, hold) in held.into_iter().enumerate() {
+            let member = &self.members.others()[index];
+            match hold {
+                Hold::Held(holder) => holders.push((index + 1, holder)),
+                Hold::Refused => refused.push(member),
+                Hold::Failed(holder, error) => {
+                    holders.extend(holder.map(|holder| (index + 1, holder)));
+                    failed.get_or_insert(member.in_context(error.with_effect(Effect::None)));
+                }
+            }
+        }
+        if refused.is_empty() && failed.is_none() {
+            return self.decide(holders).await;
+        }
+        self.release(holders).await;
+        match failed {
+            Some(error) => Err(error),
+            None => self.judge(refused).await,
+        }
+    }
+
+    /// Holds each partition but home.
+    fn holds(&self) -> impl Iterator<Item = impl Future<Output = Hold>> {
+        let parts: Vec<_> = self.members.0.iter().map(Member::address).collect();
+        let states = self.states.iter().enumerate().skip(1);
+        self.members
+            .others()
+            .iter()
+            .zip(states)
+            .map(move |(member, (index, state))| {
+                let servers = member.committer.table().servers();
+                let intent = Intent {
+                    attempt: self.id.clone(),
+                    nonce: random::bits_64(member.committer.table().environment()),
+                    parts: parts.clone(),
+                    index,
+                    lease_end: servers.latest_now().saturating_add(millis(self.lease)),
+                    lease: self.lease,
+                };
+                self.hold(member, state, intent)
+            })
+    }
+
+    async fn hold(&self, member: &Member, state: &PartitionState, intent: Intent) -> Hold {
+        let now = member.committer.table().servers().latest_now();
+        let (step, holder) = match part::hold(member.partition(), state, &intent, now) {
+            Ok(hold) => hold,
+            Err(error) => return Hold::Failed(None, error),
+        };
+        let mut group = Group::new(member.partition().clone());
+        group.conditions.clone_from(&member.group.conditions);
+        group.parts.push(step);
+        let held = async {
+            if member.send(&group, None, self.deadline).await? {
+                return Ok(true);
+            }
+            // A copy of the call may have been applied before.
+            let state = member.committer.state(member.partition(), self.deadline).await?;
+            Ok(state.holder().is_some_and(|found| found.value == holder.value))
+        };
+        match held.await {
+            Ok(true) => Hold::Held(holder),
+            Ok(false) => Hold::Refused,
+            Err(error) => Hold::Failed(Some(holder), error),
+        }
+    }
+
+    /// Decides for the commit at home, while all others are held.
+    async fn decide(&self, holders: Vec<(usize, Holder)>) -> Result<Ended> {
+        let home = self.members.home();
+        let table = home.committer.table();
+        let timestamp = table.servers().latest_now();
+        let redo: Vec<_> = self.members.others().iter().map(Member::redo).collect();
+        let record = self.claim()?.committed(None)?;
+        let mut group = home.group.clone();
+        group.parts.push(part::decide(
+            home.partition(),
+            &self.states[0],
+            record,
+            &redo,
+            timestamp,
+        )?);
+        let lost = match home.send(&group, self.claimed.as_ref(), self.deadline).await {
+            Ok(true) => {
+                self.apply(holders, timestamp);
+                return Ok(Ended::Committed);
+            }
+            Ok(false) => None,
+            Err(error) if error.is_outcome_unknown() => Some(error),
+            Err(error) => {
+                self.release(holders).await;
+                if !home.committer.may_be_held(&error) {
+                    return Err(home.in_context(error));
+                }
+                let freed = home.committer.free_if_held(&home.group, error, self.deadline);
+                freed.await.map_err(|error| home.in_context(error))?;
+                return Ok(Ended::Conflict);
+            }
+        };
+        // A copy of the call may be in flight, so only the record decides.
+        match home
+            .committer
+            .settle(home.partition(), &self.id, self.deadline)
+            .await
+        {
+            Ok(true) => {
+                self.apply(holders, timestamp);
+                Ok(Ended::Committed)
+            }
+            Ok(false) => {
+                self.release(holders).await;
+                self.judge(vec![home]).await
+            }
+            Err(error) => Err(home.in_context(lost.unwrap_or(error).with_effect(Effect::Unknown))),
+        }
+    }
+
+    /// Releases what is held or may be, without a change. What can't be released is left to visitors.
+    async fn release(&self, holders: Vec<(usize, Holder)>) {
+        let released = holders.iter().map(async |(index, holder)| {
+            let member = &self.members.0[*index];
+            let released = member
+                .committer
+                .release(member.partition(), holder, Vec::new(), self.deadline)
+                .await;
+            if let Err(error) = released {
+                tracing::debug!(partition = %member.partition(), id = %self.id, %error, "could not release a partition");
+            }
+        });
+        join_all(released).await;
+    }
+
+    /// Applies the redo in the background, and forgets it once it is certain that no partition needs it. What
+    /// can't be applied is left to visitors.
+    fn apply(&self, holders: Vec<(usize, Holder)>, timestamp: u64) {
+        let (members, id) = (Arc::clone(&self.members), self.id.clone());
+        let table = members.home().committer.table().table();
+        let (runtime, deadline) = (table.runtime().clone(), table.deadline());
+        runtime.spawn(async move {
+            let applied = holders.iter().map(async |(index, holder)| {
+                let member = &members.0[*index];
+                let redo = member.group.mutations.clone();
+                member
+                    .committer
+                    .release(member.partition(), holder, redo, deadline)
+                    .await
+            });
+            let applied = join_all(applied).await;
+            let home = members.home();
+            let mut finished = Ok(());
+            // Another process may have applied it, of which a read is no proof.
+            if applied.iter().all(|applied| matches!(applied, Ok(true))) {
+                finished = home.committer.finish(home.partition(), &id, timestamp).await;
+            }
+            let failures = applied.into_iter().filter_map(Result::err).chain(finished.err());
+            for error in failures {
+                tracing::debug!(%id, %error, "could not apply a committed transaction everywhere");
+            }
+        });
+    }
+
+    /// Finds out whether one of these partitions, which are not held by this attempt, does not meet a
+    /// condition of the caller.
+    async fn judge(&self, refused: Vec<&Member>) -> Result<Ended> {
+        for member in refused {
+            if let Some(rejection) = member.judge(self.deadline).await? {
+                return Ok(Ended::Rejected(rejection));
+            }
+        }
+        Ok(Ended::Conflict)
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

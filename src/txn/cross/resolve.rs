@@ -1,0 +1,376 @@
+//! Frees partitions of intents whose transaction has a decision, or whose lease is over.
+//!
+//! The decision is at home: the redo while it is kept, else the record. A visitor that finds none waits for
+//! the end of the lease, and then writes an abort, which the commit excludes. No clock is trusted for
+//! more than politeness: who fences too early only aborts the transaction.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{FutureExt, future::BoxFuture};
+use hbase_client::{
+    Get, Mutation, Row, TableDescriptor, TableName,
+    low_level::{CallKind, Pauses, TableCalls, condition},
+};
+use tokio::{sync::OnceCell, time::Instant};
+
+use super::{
+    intent::{Holder, PartAddress, PartitionState, version_row},
+    part, redo,
+};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    partition::Partition,
+    random,
+    table_descriptor::TableDescriptorExt,
+    txn::{
+        commit::{
+            Committer, Seen, admission::Sharing, endpoint_request::EndpointRequest,
+            group_commit::SendRequest, plan::Group, prepared::Prepared,
+        },
+        partition_call::PartitionCall,
+        proof::{opening::Settings, proven_table::ProvenTable},
+        record::{
+            self, Record, State, TransactionId,
+            digest::Digest,
+            record_row,
+            settle::{Claim, Purpose},
+        },
+    },
+};
+
+/// The longest lease that a visitor waits for.
+pub(super) const MAX_LEASE: Duration = Duration::from_secs(10);
+
+/// The other tables that intents name, opened when they are needed.
+#[derive(Default)]
+pub(in crate::txn) struct Peers {
+    opened: Mutex<HashMap<TableName, Arc<OnceCell<Committer>>>>,
+}
+
+/// The decision on an attempt.
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// There is none, so it is not committed yet.
+    Pending,
+    /// It is not committed, and can't be any more.
+    Aborted,
+    Committed(Kept),
+}
+
+/// The redo of a committed attempt, by column; empty once it is applied everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    redo: HashMap<Bytes, Bytes>,
+}
+
+/// What the holder of a partition has committed there.
+#[derive(Debug)]
+pub(in crate::txn) enum Written {
+    /// Nothing: when the decision was read, it was not committed.
+    Nothing,
+    /// These mutations, which are not applied yet.
+    Redo(Vec<Mutation>),
+    /// It is committed, and applied by now.
+    Applied,
+}
+
+impl Decision {
+    fn of(row: Option<&Row>) -> Result<Self> {
+        let cells = row.map(Row::cells).unwrap_or_default().iter();
+        let redo = cells.filter(|cell| cell.family == TableDescriptor::VERSION_FAMILY);
+        let redo: HashMap<_, _> = redo
+            .map(|cell| (cell.qualifier.clone(), cell.value.clone()))
+            .collect();
+        let record = row.and_then(|row| row.value(record::FAMILY, record::QUALIFIER));
+        let record = record.map(|value| Record::decode(value)).transpose()?;
+        Ok(match record.map(|record| record.state) {
+            // The record expires, and the redo does not.
+            _ if !redo.is_empty() => Self::Committed(Kept { redo }),
+            Some(State::Committed) => Self::Committed(Kept::default()),
+            Some(State::Aborted) => Self::Aborted,
+            None => Self::Pending,
+        })
+    }
+}
+
+impl Kept {
+    /// Returns what the attempt writes in the partition at a position, or `None` if it is applied there.
+    pub(super) fn of(&self, index: usize, partition: &Partition) -> Result<Option<Vec<Mutation>>> {
+        let redo = self.redo.get(&redo::qualifier(index));
+        redo.map(|value| redo::decode(value.clone(), partition))
+            .transpose()
+    }
+}
+
+impl Committer {
+    /// Reads the version and the intent of a partition.
+    pub(in crate::txn) async fn state(
+        &self,
+        partition: &Partition,
+        deadline: Instant,
+    ) -> Result<PartitionState> {
+        let row = version_row(partition)?;
+        let get = Get::new(row.clone()).family(TableDescriptor::VERSION_FAMILY);
+        let call = PartitionCall::new(self.table(), partition, &row, CallKind::Read, deadline);
+        PartitionState::of(call.get(&get).await?.as_ref())
+    }
+
+    /// Reads the state of a partition once no transaction holds it.
+    pub(in crate::txn) async fn free_state(
+        &self,
+        partition: &Partition,
+        deadline: Instant,
+    ) -> Result<PartitionState> {
+        loop {
+            let state = self.state(partition, deadline).await?;
+            match state.holder() {
+                None => return Ok(state),
+                Some(holder) => self.free(partition, holder, deadline).await?,
+            }
+        }
+    }
+
+    /// Frees a partition from its holder: applies what it has committed, or rolls it back if it is aborted,
+    /// which a visitor may do after its lease. Boxed, because it is rare.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PartitionHeld`](ErrorKind::PartitionHeld) if the deadline passes before, or home
+    /// can't be asked.
+    pub(in crate::txn) fn free<'a>(
+        &'a self,
+        partition: &'a Partition,
+        holder: &'a Holder,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let freed = self.free_by_decision(partition, holder, deadline).await;
+            freed.map_err(|error| in_the_way(holder, error))
+        }
+        .boxed()
+    }
+
+    async fn free_by_decision(
+        &self,
+        partition: &Partition,
+        holder: &Holder,
+        deadline: Instant,
+    ) -> Result<()> {
+        let intent = &holder.intent;
+        let (committer, home) = self.peer(intent.home(), deadline).await?;
+        let lease_over = Instant::now() + intent.lease.min(MAX_LEASE);
+        let mut pauses = Pauses::after_conflicts();
+        loop {
+            match committer.decision(&home, &intent.attempt, deadline).await? {
+                Decision::Aborted => {
+                    self.release(partition, holder, Vec::new(), deadline).await?;
+                    return Ok(());
+                }
+                Decision::Committed(kept) => {
+                    let Some(redo) = kept.of(intent.index, partition)? else {
+                        return self.check_finished(partition, holder, deadline).await;
+                    };
+                    self.release(partition, holder, redo, deadline).await?;
+                    return Ok(());
+                }
+                Decision::Pending => {}
+            }
+            let now = Instant::now();
+            if now >= lease_over || self.table().servers().past() > intent.lease_end {
+                committer.fence(&home, &intent.attempt, deadline).await?;
+                continue;
+            }
+            let left = lease_over - now;
+            if now + left > deadline && !pauses.wait_before(deadline).await {
+                let left = left.as_millis();
+                return Err(holder.in_the_way(&format!("its lease ends in {left} ms at the latest")));
+            }
+            tokio::time::sleep(pauses.next_pause().min(left)).await;
+        }
+    }
+
+    /// Returns what the holder of a partition has committed there, at a moment after the intent was read.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PartitionHeld`](ErrorKind::PartitionHeld) if home can't be asked.
+    pub(in crate::txn) fn committed_by<'a>(
+        &'a self,
+        partition: &'a Partition,
+        holder: &'a Holder,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Written>> {
+        async move {
+            let intent = &holder.intent;
+            let decided = async {
+                let (committer, home) = self.peer(intent.home(), deadline).await?;
+                let decision = committer.decision(&home, &intent.attempt, deadline).await?;
+                let Decision::Committed(kept) = decision else {
+                    return Ok(Written::Nothing);
+                };
+                match kept.of(intent.index, partition)? {
+                    Some(redo) => Ok(Written::Redo(redo)),
+                    None => {
+                        self.check_finished(partition, holder, deadline).await?;
+                        Ok(Written::Applied)
+                    }
+                }
+            };
+            decided.await.map_err(|error| in_the_way(holder, error))
+        }
+        .boxed()
+    }
+
+    /// Checks that the intent of an attempt that was applied everywhere is gone.
+    async fn check_finished(&self, partition: &Partition, holder: &Holder, deadline: Instant) -> Result<()> {
+        let state = self.state(partition, deadline).await?;
+        if state.holder().is_some_and(|found| found.value == holder.value) {
+            return Err(holder.in_the_way(
+                "home says that it is applied everywhere; a table was restored alone, or its rows were deleted",
+            )
+            .with_retryable(false));
+        }
+        Ok(())
+    }
+
+    /// Applies mutations and frees the partition, under the condition that the holder still holds it.
+    /// Returns whether it did.
+    pub(super) async fn release(
+        &self,
+        partition: &Partition,
+        holder: &Holder,
+        mutations: Vec<Mutation>,
+        deadline: Instant,
+    ) -> Result<bool> {
+        let table = self.table();
+        let version = random::bits_64(table.environment());
+        let mut group = Group::new(partition.clone());
+        group.guard_timestamps = !mutations.is_empty();
+        group.mutations = mutations;
+        group.parts.push(part::free(
+            partition,
+            holder,
+            version,
+            table.servers().latest_now(),
+        )?);
+        let prepared = Prepared::new(table, &group, None, deadline)?;
+        self.attempt(&prepared, &mut Seen::default(), Sharing::Alone, deadline)
+            .await
+    }
+
+    /// Reads the decision on an attempt at home.
+    pub(super) async fn decision(
+        &self,
+        home: &Partition,
+        attempt: &TransactionId,
+        deadline: Instant,
+    ) -> Result<Decision> {
+        let row = record_row(home, attempt)?;
+        let get = Get::new(row.clone())
+            .family(TableDescriptor::VERSION_FAMILY)
+            .column(record::FAMILY, record::QUALIFIER);
+        let call = PartitionCall::new(self.table(), home, &row, CallKind::Read, deadline);
+        Decision::of(call.get(&get).await?.as_ref())
+    }
+
+    /// Aborts an attempt, unless it has a decision.
+    pub(super) async fn fence(
+        &self,
+        home: &Partition,
+        attempt: &TransactionId,
+        deadline: Instant,
+    ) -> Result<()> {
+        let claim = Claim::new(self.table(), home, attempt, Digest::UPDATE)?;
+        let row = record_row(home, attempt)?;
+        let abort = claim.aborted(None, Purpose::Commit)?.into();
+        let family = Bytes::from_static(TableDescriptor::VERSION_FAMILY.as_bytes());
+        let redo = Bytes::from_static(redo::FIRST.as_bytes());
+        let conditions = vec![
+            claim.condition(None),
+            condition::cell_equals(&row, &family, &redo, None),
+        ];
+        let durability = self.table().table().durable();
+        let request = EndpointRequest::new(home, [&abort], conditions, durability, true);
+        self.send(&request, deadline).await?;
+        Ok(())
+    }
+
+    /// Determines the decision on an attempt whose commit was sent: aborts it if there is none.
+    pub(super) async fn settle(
+        &self,
+        home: &Partition,
+        attempt: &TransactionId,
+        deadline: Instant,
+    ) -> Result<bool> {
+        loop {
+            match self.decision(home, attempt, deadline).await? {
+                Decision::Committed(_) => return Ok(true),
+                Decision::Aborted => return Ok(false),
+                Decision::Pending => self.fence(home, attempt, deadline).await?,
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(
+                    ClientErrorKind::DeadlineExceeded,
+                    "the decision on a transaction could not be read",
+                ));
+            }
+        }
+    }
+
+    /// Forgets the redo of an attempt that is applied everywhere.
+    pub(super) async fn finish(
+        &self,
+        home: &Partition,
+        attempt: &TransactionId,
+        timestamp: u64,
+    ) -> Result<()> {
+        let delete = redo::forget(record_row(home, attempt)?, timestamp);
+        Ok(self.table().table().delete(delete).await?)
+    }
+
+    /// Returns the committer of another table, and the partition there.
+    async fn peer(&self, address: &PartAddress, deadline: Instant) -> Result<(Self, Partition)> {
+        let committer = if address.table == *self.table().name() {
+            self.clone()
+        } else {
+            let connection = self.table().table().connection();
+            let opened = self.peers().of(&address.table);
+            let open = async || {
+                let settings = Settings::default();
+                let table = ProvenTable::open(connection, address.table.clone(), &settings, deadline).await?;
+                Ok::<_, Error>(Self::new(table, None))
+            };
+            opened.get_or_try_init(open).await?.clone()
+        };
+        let partition = committer.table().terms().rule.partition(address.prefix.clone())?;
+        Ok((committer, partition))
+    }
+}
+
+fn in_the_way(holder: &Holder, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::PartitionHeld => error,
+        _ => holder
+            .in_the_way("its outcome can't be determined")
+            .with_source(error),
+    }
+}
+
+impl Peers {
+    fn of(&self, table: &TableName) -> Arc<OnceCell<Committer>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(opened.entry(table.clone()).or_default())
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").finish_non_exhaustive()
+    }
+}
