@@ -171,8 +171,8 @@ pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use partition::{Partition, PartitionRule};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{
-    Batch, Committed, CrossTransaction, ExplainedGroup, Explanation, FailedCondition, GroupOutcome,
-    OpenOptions, Operation, Outcome, PartitionedTable, Recorded, Rejection, Settled, Snapshot,
+    Batch, Committed, CrossPartitions, CrossTransaction, ExplainedGroup, Explanation, FailedCondition,
+    GroupOutcome, OpenOptions, Operation, Outcome, PartitionedTable, Recorded, Rejection, Settled, Snapshot,
     SnapshotOptions, Transaction, TransactionId, Unsettled, UpdateOptions, UpdateView, Updated,
     honours_conditions,
 };

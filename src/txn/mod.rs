@@ -55,7 +55,7 @@ mod update;
 
 pub use batch::Batch;
 pub use commit::plan::{ExplainedGroup, Explanation};
-pub use cross::CrossTransaction;
+pub use cross::{CrossPartitions, CrossTransaction};
 pub use open::OpenOptions;
 pub use operation::Operation;
 pub use outcome::{Committed, FailedCondition, GroupOutcome, Outcome, Rejection};

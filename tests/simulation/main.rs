@@ -7,6 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | `bench` | clients of a scenario, and their tables |
+//! | `across` | transactions across partitions are serialisable with all others |
 //! | `updates` | updates are serialisable |
 //! | `transfers` | an outcome is what happened, and a record says it to everybody |
 //! | `batches` | batches, shared calls, calls without the endpoint, snapshots |
@@ -34,6 +35,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
 
+mod across;
 mod barriers;
 mod batches;
 mod bench;
@@ -75,6 +77,13 @@ fn updates_are_serialisable() {
     Simulation::from_env("updates")
         .steady_clocks()
         .run(updates::scenario);
+}
+
+#[test]
+fn transactions_across_partitions_are_serialisable() {
+    Simulation::from_env("across")
+        .steady_clocks()
+        .run(across::scenario);
 }
 
 #[test]

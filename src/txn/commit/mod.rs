@@ -59,7 +59,7 @@ use super::{
         terms::Terms,
     },
     record::{
-        SeenRecord, State,
+        SeenRecord,
         settle::{Claim, Fenced, Purpose, Unsettled, settled_elsewhere},
     },
 };
@@ -110,6 +110,13 @@ struct Shared {
     /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
     peers: Arc<Peers>,
+}
+
+impl Claimed {
+    /// Returns whether the record states a commit.
+    pub(super) fn is_committed(&self) -> bool {
+        self.seen.as_ref().is_some_and(SeenRecord::is_committed)
+    }
 }
 
 impl Committer {
@@ -230,7 +237,7 @@ impl Committer {
             }
             _ => None,
         };
-        if let Some(found) = seen.record.as_ref().filter(|found| is_committed(found)) {
+        if let Some(found) = seen.record.as_ref().filter(|found| found.is_committed()) {
             return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(found))));
         }
         let mut pauses = Pauses::after_conflicts();
@@ -267,7 +274,7 @@ impl Committer {
                 let fenced = Box::pin(fenced).await;
                 match fenced.map_err(|error| unless_settled(error, lost.clone()))? {
                     Fenced::InPlace(record) => seen.record = Some(record),
-                    Fenced::Found(found) if is_committed(&found) => {
+                    Fenced::Found(found) if found.is_committed() => {
                         return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(&found))));
                     }
                     // The attempt had seen another record, so it can't be applied any more.
@@ -304,7 +311,7 @@ impl Committer {
     ) -> Result<Option<bool>> {
         // Locks and latches of the transaction are not asked for one that was committed before.
         if !prepared.group.parts.is_empty() {
-            seen.record = may_go_on(claim, claim.read(deadline).await?)?;
+            seen.record = claim.read_for_commit(deadline).await?;
             return Ok(None);
         }
         let mut unread = Seen::default();
@@ -329,7 +336,7 @@ impl Committer {
         };
         match (read, attempt) {
             (Ok(found @ Some(_)), _) => {
-                seen.record = may_go_on(claim, found)?;
+                seen.record = claim.may_go_on(found)?;
                 Ok(None)
             }
             (Err(error), _) if error.kind() == ErrorKind::IdReused => Err(error),
@@ -700,20 +707,6 @@ fn check_guards(guards: usize, terms: &Terms) -> Result<()> {
         )
         .with_hint("split it, or open the table with a higher max_conditions"))
     }
-}
-
-/// Returns the record that was found if a commit may go on after it, or is in it.
-fn may_go_on(claim: &Claim, found: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
-    let may_go_on = |found: &SeenRecord| is_committed(found) || claim.may_follow(found);
-    if found.as_ref().is_none_or(may_go_on) {
-        Ok(found)
-    } else {
-        Err(settled_elsewhere())
-    }
-}
-
-fn is_committed(seen: &SeenRecord) -> bool {
-    seen.record.state == State::Committed
 }
 
 fn is_not_equal(condition: &Condition) -> bool {

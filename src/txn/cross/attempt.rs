@@ -5,16 +5,19 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::{join_all, try_join_all};
-use hbase_client::{Effect, low_level::TableCalls};
+use hbase_client::{
+    Effect,
+    low_level::{KEEP_THE_RUNTIME, TableCalls},
+};
 use tokio::time::Instant;
 
 use super::{
-    intent::{Holder, Intent, PartAddress, PartitionState},
+    intent::{Holder, Intent, PartAddress, PartitionState, version_row},
     part, redo,
     resolve::MAX_LEASE,
 };
 use crate::{
-    error::{Error, Result},
+    error::{ClientErrorKind, Error, ErrorKind, Result},
     partition::Partition,
     random,
     txn::{
@@ -29,8 +32,12 @@ use crate::{
     },
 };
 
+/// The maximum number of partitions.
+const MAX_PARTITIONS: usize = 16;
 /// The shortest lease.
 const MIN_LEASE: Duration = Duration::from_secs(1);
+/// One part in this many of the time left is reserved for determining the outcome of an attempt.
+const KEPT_FOR_SETTLING: u32 = 5;
 /// A lease is this many times as long as the partitions took to be read: a hold and a commit take about
 /// twice as long.
 const LEASE_OF_READS: u32 = 8;
@@ -45,7 +52,7 @@ pub(super) struct Member {
 pub(super) struct Members(pub(super) Vec<Member>);
 
 /// One attempt, under an id that no other one has.
-pub(super) struct Attempt {
+struct Attempt {
     members: Arc<Members>,
     states: Vec<PartitionState>,
     id: TransactionId,
@@ -79,8 +86,37 @@ impl Member {
         &self.group.partition
     }
 
+    /// Refuses a partition that can't be part of a transaction after these others.
+    fn check_partition(&self, before: &[Self]) -> Result<()> {
+        let (table, partition) = (self.committer.table(), self.partition());
+        if !table.terms().cross_partition {
+            let what = "the table has no transactions across partitions";
+            return Err(Error::new(ErrorKind::CrossPartitionUnsupported, what)
+                .with_hint("run hbase-txn table alter with --cross-partition, and open it again"));
+        }
+        version_row(partition)?;
+        let is_same =
+            |other: &Self| other.committer.table().name() == table.name() && other.partition() == partition;
+        if before.iter().any(is_same) {
+            return Err(
+                Error::invalid("a partition twice in a transaction across partitions")
+                    .with_hint("put all its changes and conditions into one of the two"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses contents that can't be in a partition that is not home.
+    fn check_contents(&self) -> Result<()> {
+        if let Some(part) = self.group.parts.first() {
+            let what = "a lock or a latch in a partition of a transaction that is not the first one";
+            return Err(Error::invalid(what).at_operation(part.condition().label_text().into_owned()));
+        }
+        self.group.mutations.iter().try_for_each(redo::check)
+    }
+
     /// Returns the redo of the partition.
-    pub(super) fn redo(&self) -> Bytes {
+    fn redo(&self) -> Bytes {
         let durability = self.committer.table().terms().durability;
         redo::encode(&self.group.mutations, durability)
     }
@@ -116,8 +152,47 @@ impl Member {
 }
 
 impl Members {
+    /// # Errors
+    ///
+    /// Returns an error if these partitions can't be in one transaction.
+    pub(super) fn new(members: Vec<Member>) -> Result<Self> {
+        if members.len() > MAX_PARTITIONS {
+            let count = members.len();
+            let what = format!("a transaction across {count} partitions; the limit is {MAX_PARTITIONS}");
+            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+        }
+        for (index, member) in members.iter().enumerate() {
+            let checked = member.check_partition(&members[..index]);
+            checked.map_err(|error| member.in_context(error))?;
+        }
+        Ok(Self(members))
+    }
+
+    /// Returns the position of the partition that did not meet a condition.
+    pub(super) fn index_of(&self, rejection: &Rejection) -> Option<usize> {
+        self.0.iter().position(|member| {
+            *member.committer.table().name() == rejection.table && *member.partition() == rejection.partition
+        })
+    }
+
     pub(super) fn home(&self) -> &Member {
         &self.0[0]
+    }
+
+    /// Refuses contents that can't be in one transaction.
+    pub(super) fn check_contents(&self) -> Result<()> {
+        for other in self.others() {
+            other.check_contents().map_err(|error| other.in_context(error))?;
+        }
+        let redo: usize = self.others().iter().map(|member| member.redo().len()).sum();
+        let limit = redo::MAX_BYTES;
+        if redo > limit {
+            let what = format!(
+                "{redo} bytes of changes in the partitions after the first one; the limit is {limit}"
+            );
+            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+        }
+        Ok(())
     }
 
     fn others(&self) -> &[Member] {
@@ -134,9 +209,66 @@ impl Members {
     }
 }
 
+/// The error of an attempt, and the claim by which its outcome can be determined if it is not known.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    pub(super) claim: Option<Claim>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, claim: None }
+    }
+}
+
+/// Runs an attempt in the runtime of the connection, and determines its outcome by the deadline.
+/// `took`: how long the states took to be read.
+pub(super) async fn run(
+    members: Arc<Members>,
+    states: Vec<PartitionState>,
+    claimed: Option<&Claimed>,
+    took: Duration,
+    deadline: Instant,
+) -> Result<Ended, Failed> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let until = deadline - left / KEPT_FOR_SETTLING;
+    let attempt = Attempt::new(&members, states, claimed.cloned(), took, until);
+    let id = attempt.id.clone();
+    let claim = match claimed {
+        Some(claimed) => claimed.claim.clone(),
+        None => attempt.claim()?,
+    };
+    let home = members.home();
+    let running = home.committer.table().table().runtime().spawn(attempt.run());
+    let ended = running.await.unwrap_or_else(|_| {
+        let what = "the runtime of the connection has ended";
+        Err(Error::new(ClientErrorKind::Closed, what)
+            .with_effect(Effect::Unknown)
+            .with_hint(KEEP_THE_RUNTIME))
+    });
+    let error = match ended {
+        Err(error) if error.is_outcome_unknown() => error,
+        ended => return Ok(ended?),
+    };
+    match home.committer.settle(home.partition(), &id, deadline).await {
+        Ok(true) => Ok(Ended::Committed),
+        Ok(false) => Ok(Ended::Conflict),
+        Err(_) => Err(Failed {
+            error,
+            claim: Some(claim),
+        }),
+    }
+}
+
+/// Returns the error of a transaction that others did not let through in time.
+pub(super) fn others_in_the_way() -> Error {
+    let what = "gave up, nothing was applied: other transactions were in the way each time";
+    Error::new(ClientErrorKind::DeadlineExceeded, what).with_retryable(true)
+}
+
 impl Attempt {
     /// Creates an attempt. `took`: how long the states took to be read.
-    pub(super) fn new(
+    fn new(
         members: &Arc<Members>,
         states: Vec<PartitionState>,
         claimed: Option<Claimed>,
@@ -154,7 +286,7 @@ impl Attempt {
     }
 
     /// Returns the claim on the record of the decision.
-    pub(super) fn claim(&self) -> Result<Claim> {
+    fn claim(&self) -> Result<Claim> {
         let home = self.members.home();
         Claim::new(home.committer.table(), home.partition(), &self.id, Digest::UPDATE)
     }
@@ -164,7 +296,7 @@ impl Attempt {
     /// # Errors
     ///
     /// Returns an error if nothing was applied, or, with an unknown effect, if the decision is not known.
-    pub(super) async fn run(self) -> Result<Ended> {
+    async fn run(self) -> Result<Ended> {
         let holds = self.holds();
         let held = join_all(holds).await;
         let mut holders = Vec::new();

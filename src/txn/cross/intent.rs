@@ -219,6 +219,13 @@ impl PartitionState {
         self.holder.as_ref()
     }
 
+    /// Returns whether no transaction changed or held the partition between two reads.
+    pub(in crate::txn) fn is_same(&self, other: &Self) -> bool {
+        let version = |state: &Self| state.version.as_ref().map(|cell| cell.value.clone());
+        let holder = |state: &Self| state.holder.as_ref().map(|holder| holder.value.clone());
+        version(self) == version(other) && holder(self) == holder(other)
+    }
+
     /// Returns the condition that no transaction has changed or held the partition since it was read.
     ///
     /// # Errors

@@ -13,15 +13,18 @@
 //! | `resolve` | frees partitions, by the decision at home |
 //! | `attempt` | one attempt: hold, decide, apply |
 //! | `transaction` | [`CrossTransaction`] |
+//! | `partitions` | [`CrossPartitions`]: snapshots and updates |
 
 mod attempt;
 pub(super) mod intent;
 pub(super) mod overlay;
 mod part;
+mod partitions;
 mod redo;
 pub(super) mod resolve;
 mod transaction;
 
+pub use partitions::CrossPartitions;
 pub use transaction::CrossTransaction;
 
 #[cfg(test)]

@@ -3,36 +3,27 @@
 use std::{fmt, pin::pin, sync::Arc};
 
 use hbase_client::{
-    Effect, IntoBytes,
-    low_level::{KEEP_THE_RUNTIME, Pauses, TableCalls},
+    IntoBytes,
+    low_level::{Pauses, TableCalls},
 };
 use tokio::time::Instant;
 
-use super::{
-    attempt::{Attempt, Ended, Member, Members},
-    redo,
-};
+use super::attempt::{self, Ended, Failed, Member, Members, others_in_the_way};
 use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     observe::ObservedCommit,
     txn::{
         commit::Claimed,
         outcome::{Committed, Outcome},
         part::Ending,
         record::{
-            RecordRequest, State, TransactionId,
+            RecordRequest, TransactionId,
             digest::Digest,
-            settle::{Claim, Unsettled, settled_elsewhere},
+            settle::{Claim, Unsettled},
         },
-        reserved_rows::of_lone_row,
         transaction::Transaction,
     },
 };
-
-/// The maximum number of partitions.
-const MAX_PARTITIONS: usize = 16;
-/// One part in this many of the time left is reserved for determining the outcome of an attempt.
-const KEPT_FOR_SETTLING: u32 = 5;
 
 /// Transactions of several partitions, perhaps of several tables, which are applied together or not at all,
 /// and only if all their conditions hold at the same time.
@@ -144,75 +135,26 @@ impl CrossTransaction {
 
     /// Checks the transactions, and returns them as members.
     fn members(self) -> Result<Arc<Members>> {
-        let count = self.transactions.len();
-        if count > MAX_PARTITIONS {
-            let what = format!("a transaction across {count} partitions; the limit is {MAX_PARTITIONS}");
-            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
-        }
-        let mut members: Vec<Member> = Vec::with_capacity(count);
+        let mut members = Vec::with_capacity(self.transactions.len());
         for transaction in self.transactions {
             let (committer, group, record) = transaction.into_parts();
-            let name = committer.table().name().clone();
             let member = Member {
                 committer,
                 group: group?,
             };
-            let checked = member.check(&members, record.as_ref());
-            checked.map_err(|error| member.in_context(error).at_table(&name))?;
+            if record.is_some() {
+                let error = Error::invalid("an id of a part of a transaction across partitions")
+                    .with_hint("give it to the whole transaction");
+                return Err(member.in_context(error));
+            }
             members.push(member);
         }
-        let redo: usize = members[1..].iter().map(|member| member.redo().len()).sum();
-        if redo > redo::MAX_BYTES {
-            let limit = redo::MAX_BYTES;
-            let what = format!(
-                "{redo} bytes of changes in the partitions after the first one; the limit is {limit}"
-            );
-            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+        if let Some(home) = members.first_mut() {
+            home.group.record = self.id.transpose()?.map(RecordRequest::of_caller);
         }
-        members[0].group.record = self.id.transpose()?.map(RecordRequest::of_caller);
-        Ok(Arc::new(Members(members)))
-    }
-}
-
-impl Member {
-    /// Refuses what can't be part of a transaction across partitions, after these other members.
-    fn check(&self, before: &[Self], record: Option<&RecordRequest>) -> Result<()> {
-        let (table, partition) = (self.committer.table(), self.partition());
-        if !table.terms().cross_partition {
-            let what = "the table has no transactions across partitions";
-            return Err(Error::new(ErrorKind::CrossPartitionUnsupported, what)
-                .with_hint("run hbase-txn table alter with --cross-partition, and open it again"));
-        }
-        if partition.is_lone_row() {
-            return Err(of_lone_row(
-                partition,
-                "a part in a transaction across partitions",
-            ));
-        }
-        if record.is_some() {
-            return Err(
-                Error::invalid("an id of a part of a transaction across partitions")
-                    .with_hint("give it to the whole transaction"),
-            );
-        }
-        let is_same =
-            |other: &Self| other.committer.table().name() == table.name() && other.partition() == partition;
-        if before.iter().any(is_same) {
-            return Err(
-                Error::invalid("a partition twice in a transaction across partitions")
-                    .with_hint("put all its changes and conditions into one of the two"),
-            );
-        }
-        if before.is_empty() {
-            return Ok(());
-        }
-        if let Some(part) = self.group.parts.first() {
-            return Err(Error::invalid(
-                "a lock or a latch in a partition of a transaction that is not the first one",
-            )
-            .at_operation(part.condition().label_text().into_owned()));
-        }
-        self.group.mutations.iter().try_for_each(redo::check)
+        let members = Members::new(members)?;
+        members.check_contents()?;
+        Ok(Arc::new(members))
     }
 }
 
@@ -232,18 +174,6 @@ async fn commit(members: &Arc<Members>) -> Outcome {
     }
 }
 
-/// The error of a commit, and the claim by which its outcome can be determined if it is not known.
-struct Failed {
-    error: Error,
-    claim: Option<Claim>,
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { error, claim: None }
-    }
-}
-
 async fn commit_by(members: &Arc<Members>, deadline: Instant) -> Result<Outcome, Failed> {
     let home = members.home();
     let mut claimed = members.claim()?;
@@ -252,47 +182,20 @@ async fn commit_by(members: &Arc<Members>, deadline: Instant) -> Result<Outcome,
         let began = Instant::now();
         let states = members.free_states(deadline).await?;
         let took = began.elapsed();
-        if let Some(Claimed { claim, seen }) = &mut claimed {
-            *seen = claim
-                .read(deadline)
-                .await
-                .map_err(|error| home.in_context(error))?;
-            match seen {
-                Some(found) if found.record.state == State::Committed => {
-                    return Ok(Outcome::Committed(members.committed(true)));
-                }
-                Some(found) if !claim.may_follow(found) => return Err(settled_elsewhere().into()),
-                _ => {}
+        if let Some(claimed) = &mut claimed {
+            let seen = claimed.claim.read_for_commit(deadline).await;
+            claimed.seen = seen.map_err(|error| home.in_context(error))?;
+            if claimed.is_committed() {
+                return Ok(Outcome::Committed(members.committed(true)));
             }
         }
-        let settling = deadline.saturating_duration_since(Instant::now()) / KEPT_FOR_SETTLING;
-        let attempt = Attempt::new(members, states, claimed.clone(), took, deadline - settling);
-        let claim = match &claimed {
-            Some(claimed) => claimed.claim.clone(),
-            None => attempt.claim()?,
-        };
-        let running = home.committer.table().table().runtime().spawn(attempt.run());
-        let ended = running.await.unwrap_or_else(|_| {
-            let what = "the runtime of the connection has ended";
-            Err(Error::new(ClientErrorKind::Closed, what)
-                .with_effect(Effect::Unknown)
-                .with_hint(KEEP_THE_RUNTIME))
-        });
-        match ended {
-            Ok(Ended::Committed) => return Ok(Outcome::Committed(members.committed(false))),
-            Ok(Ended::Rejected(rejection)) => return Ok(Outcome::Rejected(rejection)),
-            Ok(Ended::Conflict) => {}
-            Err(error) => {
-                return Err(Failed {
-                    error,
-                    claim: Some(claim),
-                });
-            }
+        match attempt::run(Arc::clone(members), states, claimed.as_ref(), took, deadline).await? {
+            Ended::Committed => return Ok(Outcome::Committed(members.committed(false))),
+            Ended::Rejected(rejection) => return Ok(Outcome::Rejected(rejection)),
+            Ended::Conflict => {}
         }
         if !pauses.wait_before(deadline).await {
-            let what = "gave up, nothing was applied: other transactions were in the way each time";
-            let error = Error::new(ClientErrorKind::DeadlineExceeded, what).with_retryable(true);
-            return Err(home.in_context(error).into());
+            return Err(home.in_context(others_in_the_way()).into());
         }
     }
 }

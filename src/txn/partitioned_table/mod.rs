@@ -521,6 +521,10 @@ impl PartitionedTable {
         })
     }
 
+    pub(super) fn committer(&self) -> &Committer {
+        &self.committer
+    }
+
     fn terms(&self) -> &Terms {
         self.committer.table().terms()
     }

@@ -296,6 +296,10 @@ pub(super) struct SeenRecord {
 }
 
 impl SeenRecord {
+    pub(super) fn is_committed(&self) -> bool {
+        self.record.state == State::Committed
+    }
+
     pub(super) fn of(cell: &Cell) -> Result<Self> {
         Ok(Self {
             record: Record::decode(&cell.value)?,

@@ -52,6 +52,8 @@ pub struct Snapshot {
     rows: Vec<Row>,
     /// The version and the intent of the partition, if they were read.
     state: PartitionState,
+    /// Whether the rows are those after the transaction that holds the partition.
+    is_laid_over: bool,
 }
 
 /// Options for reading a [`Snapshot`]: its range and its limits.
@@ -158,6 +160,10 @@ impl SnapshotOptions {
         self
     }
 
+    pub(super) fn is_range(&self) -> bool {
+        !self.start.is_empty() || !self.stop.is_empty()
+    }
+
     fn includes(&self, row: &Bytes) -> bool {
         self.start <= *row && (self.stop.is_empty() || *row < self.stop)
     }
@@ -256,6 +262,7 @@ async fn read_undisturbed(
             Written::Redo(mutations) => {
                 let timestamp = holder.newest();
                 let is_inside = |row: &Bytes| options.includes(row);
+                snapshot.is_laid_over = true;
                 snapshot.rows = overlay::lay_over(snapshot.rows, mutations, timestamp, is_inside);
                 return Ok(snapshot);
             }
@@ -288,6 +295,7 @@ async fn read_cells(
         partition: partition.clone(),
         rows,
         state,
+        is_laid_over: false,
     })
 }
 
@@ -461,6 +469,11 @@ impl Snapshot {
     /// Returns the version and the intent of the partition, if they were read.
     pub(super) fn state(&self) -> &PartitionState {
         &self.state
+    }
+
+    /// Returns whether the rows are those after the transaction that holds the partition.
+    pub(super) fn is_laid_over(&self) -> bool {
+        self.is_laid_over
     }
 }
 

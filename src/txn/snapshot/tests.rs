@@ -47,6 +47,7 @@ pub(in crate::txn) fn snapshot(cells: &[(&str, &str, &str)], version: Option<&'s
         partition,
         rows,
         state: PartitionState::of(version.as_ref()).unwrap(),
+        is_laid_over: false,
     }
 }
 

@@ -14,14 +14,15 @@ use std::time::Duration;
 use hbase_client::low_level::{Pauses, TableCalls};
 use tokio::time::Instant;
 
-use self::{options::Recording, view::Change};
+use self::options::Recording;
+pub(super) use self::view::Change;
 pub use self::{options::UpdateOptions, view::UpdateView};
 use super::{
     commit::{Claimed, Committer},
     outcome::{FailedCondition, Outcome, Rejection},
     proof::proven_table::ProvenTable,
     record::{
-        RecordRequest, SeenRecord, State, TransactionId,
+        RecordRequest, TransactionId,
         digest::Digest,
         settle::{Claim, Ended, settled_elsewhere},
     },
@@ -120,8 +121,7 @@ impl<'a> Update<'a> {
         )
         .await;
         update.claimed = claimed.map_err(|error| update.in_context(error))?;
-        let seen = update.claimed.as_ref().and_then(|claimed| claimed.seen.as_ref());
-        if seen.is_some_and(|seen| seen.record.state == State::Committed) {
+        if update.claimed.as_ref().is_some_and(Claimed::is_committed) {
             Ok(None)
         } else {
             Ok(Some(update))
@@ -155,7 +155,10 @@ impl<'a> Update<'a> {
 
     /// Converts the view into the change to send, or `None` if the closure only read.
     pub(super) fn finish(&self, view: UpdateView<'_>) -> Result<Option<Change>> {
-        view.finish().map_err(|error| self.in_context(error))
+        if view.only_reads() {
+            return Ok(None);
+        }
+        view.finish().map(Some).map_err(|error| self.in_context(error))
     }
 
     /// Ends an attempt: sends the change and determines the outcome.
@@ -219,13 +222,7 @@ async fn claim(
         Recording::CallersId(id) => {
             let id = id.as_ref().map_err(Clone::clone)?;
             let claim = Claim::new(table, partition, id, Digest::UPDATE)?;
-            let seen = claim.read(deadline).await?;
-            let is_abort = |seen: &SeenRecord| seen.record.state == State::Aborted;
-            if let Some(aborted) = seen.as_ref().filter(|seen| is_abort(seen))
-                && !claim.may_follow(aborted)
-            {
-                return Err(settled_elsewhere());
-            }
+            let seen = claim.read_for_commit(deadline).await?;
             Ok(Some(Claimed { claim, seen }))
         }
     }

@@ -38,9 +38,9 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until an update is made with them"]
 pub struct UpdateOptions {
-    pub(super) attempts: u32,
+    pub(in crate::txn) attempts: u32,
     pub(super) max_conditions: usize,
-    pub(super) snapshot: SnapshotOptions,
+    pub(in crate::txn) snapshot: SnapshotOptions,
     pub(super) recording: Recording,
 }
 
@@ -87,6 +87,14 @@ impl UpdateOptions {
     pub fn id(mut self, id: impl IntoBytes) -> Self {
         self.recording = Recording::CallersId(TransactionId::new(id));
         self
+    }
+
+    /// Returns the id of the caller, if there is one.
+    pub(in crate::txn) fn callers_id(&self) -> Result<Option<TransactionId>> {
+        match &self.recording {
+            Recording::CallersId(id) => id.clone().map(Some),
+            Recording::OwnId | Recording::None => Ok(None),
+        }
     }
 
     /// Leaves no record, for tables without a record family and for partitions that are a single

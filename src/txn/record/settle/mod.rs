@@ -317,6 +317,30 @@ impl Claim {
         self.check_digest(record)
     }
 
+    /// Reads the record before a commit.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Aborted`](ErrorKind::Aborted) if a caller may have been told since the commit began
+    /// that the transaction is not applied.
+    pub(in crate::txn) async fn read_for_commit(&self, deadline: Instant) -> Result<Option<SeenRecord>> {
+        self.may_go_on(self.read(deadline).await?)
+    }
+
+    /// Returns the record that was found if a commit may go on after it, or is in it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`read_for_commit`](Self::read_for_commit).
+    pub(in crate::txn) fn may_go_on(&self, found: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
+        let may_go_on = |found: &SeenRecord| found.is_committed() || self.may_follow(found);
+        if found.as_ref().is_none_or(may_go_on) {
+            Ok(found)
+        } else {
+            Err(settled_elsewhere())
+        }
+    }
+
     /// Remembers a settlement, after which this client may begin another commit.
     fn remember(&self, seen: Option<&SeenRecord>) {
         if let Some(seen) = seen.filter(|seen| seen.record.settled_at.is_some()) {

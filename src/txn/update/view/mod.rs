@@ -61,13 +61,13 @@ pub struct UpdateView<'a> {
 /// The transaction to send.
 #[derive(Debug)]
 pub(in crate::txn) struct Change {
-    pub(super) group: Group,
+    pub(in crate::txn) group: Group,
     /// The positions of the conditions that come from reads, among all of the group.
-    pub(super) reads: BTreeSet<usize>,
+    pub(in crate::txn) reads: BTreeSet<usize>,
 }
 
 impl<'a> UpdateView<'a> {
-    pub(super) fn new(
+    pub(in crate::txn) fn new(
         snapshot: &'a Snapshot,
         table: &'a TableName,
         terms: &'a Terms,
@@ -321,11 +321,13 @@ impl<'a> UpdateView<'a> {
         self.group.add_part(part, self.terms)
     }
 
-    /// Returns the change to send, or `None` if the closure only read.
-    pub(super) fn finish(mut self) -> Result<Option<Change>> {
-        if self.group.mutations.is_empty() && self.group.all_conditions().count() == self.reads.len() {
-            return Ok(None);
-        }
+    /// Returns whether the closure only read.
+    pub(in crate::txn) fn only_reads(&self) -> bool {
+        self.group.mutations.is_empty() && self.group.all_conditions().count() == self.reads.len()
+    }
+
+    /// Returns the change to send.
+    pub(in crate::txn) fn finish(mut self) -> Result<Change> {
         for (row, family, qualifier) in self.written_where_all_was_read() {
             self.track(&row, &family, &qualifier)?;
         }
@@ -334,10 +336,10 @@ impl<'a> UpdateView<'a> {
             self.reads.insert(self.group.conditions.len());
             self.group.conditions.push(condition);
         }
-        Ok(Some(Change {
+        Ok(Change {
             group: self.group,
             reads: self.reads,
-        }))
+        })
     }
 
     fn begin_read(&mut self) -> Result<()> {
