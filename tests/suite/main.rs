@@ -7,6 +7,7 @@
 
 use hbase_test_support as support;
 
+mod across;
 mod after_write;
 mod atomicity;
 mod bad_input;

@@ -7,6 +7,7 @@ use hbase_test_support as support;
 
 use hbase_test_support::proxy;
 
+mod across;
 mod administered;
 mod administration;
 mod attributes;

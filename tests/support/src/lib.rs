@@ -26,6 +26,7 @@
     reason = "only tests use this crate"
 )]
 
+pub mod bank;
 pub mod clock_shift;
 mod fake;
 pub mod filters;
