@@ -56,6 +56,7 @@ mod skew {
     mod example;
 }
 mod transactions {
+    mod across;
     mod label;
     mod own_error;
     mod place_order;
@@ -68,7 +69,9 @@ mod transactions {
 
 use hbase_fake::FakeHBase;
 use hbase_txn::{
-    PartitionedTable, Result,
+    PartitionRule, PartitionedTable, Result, TableDescriptorExt,
+    admin::Admin,
+    client::{FamilyDescriptor, TableDescriptor},
     lock::{LockManager, LockManagerOptions},
 };
 
@@ -83,4 +86,20 @@ async fn open_locks(hbase: &FakeHBase) -> Result<LockManager> {
     hbase.create_table("dlm_locks", &["D"], &[]);
     let options = LockManagerOptions::new("billing").farm("fra");
     options.open(&hbase.connect().await?, "dlm_locks").await
+}
+
+/// Opens two tables whose transactions may cross partitions, of three bytes.
+async fn open_crossing(hbase: &FakeHBase) -> Result<[PartitionedTable; 2]> {
+    let connection = hbase.connect().await?;
+    let admin = Admin::new(&connection);
+    for name in ["users", "names"] {
+        let descriptor = TableDescriptor::new(name)?
+            .with_family(FamilyDescriptor::new("f"))
+            .with_partition_rule(&PartitionRule::prefix_length(3)?)
+            .with_multi_row_mutation_endpoint()
+            .with_cross_partition();
+        admin.create_table(&descriptor, &[]).await?;
+    }
+    let users = PartitionedTable::open(&connection, "users").await?;
+    Ok([users, PartitionedTable::open(&connection, "names").await?])
 }

@@ -112,13 +112,11 @@ impl Bench {
             let work = Work::choose(name.clone(), &home, number * 2, &mut rng);
             let began = self.began.elapsed();
             let (mut attempts, last) = match rng.u8(..8) {
-                0..3 => match rng.bool() {
-                    true => self.update([partitions[0], partitions[1]], &work, &mut rng).await,
-                    false => {
-                        let three = [partitions[0], partitions[1], partitions[2]];
-                        self.update(three, &work, &mut rng).await
-                    }
-                },
+                0 => self.update([partitions[0], partitions[1]], &work, &mut rng).await,
+                1 | 2 => {
+                    let three = [partitions[0], partitions[1], partitions[2]];
+                    self.update(three, &work, &mut rng).await
+                }
                 3 | 4 => self.commit(&partitions, &name, &mut rng).await,
                 5 => {
                     self.snapshot([partitions[0], partitions[1], partitions[2]], &name)

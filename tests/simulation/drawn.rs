@@ -8,9 +8,11 @@ use std::{
 };
 
 /// The types, and what a file contains that makes a value of each.
-const TYPES: [(&str, &str); 13] = [
+const TYPES: [(&str, &str); 15] = [
     ("Barrier", ".barrier("),
     ("Batch", ".batch()"),
+    ("CrossPartitions", "CrossPartitions"),
+    ("CrossTransaction", "CrossTransaction"),
     ("DoubleBarrier", ".double_barrier("),
     ("Election", "Election"),
     ("Latch", ".latch("),

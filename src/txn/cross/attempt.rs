@@ -308,7 +308,7 @@ impl Attempt {
                 Hold::Refused => refused.push(member),
                 Hold::Failed(holder, error) => {
                     holders.extend(holder.map(|holder| (index + 1, holder)));
-                    failed.get_or_insert(member.in_context(error.with_effect(Effect::None)));
+                    failed.get_or_insert_with(|| member.in_context(error.with_effect(Effect::None)));
                 }
             }
         }

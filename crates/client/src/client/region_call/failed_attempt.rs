@@ -41,11 +41,11 @@ impl FailedAttempt {
     /// Returns whether the server refused to increment a cell whose value is not 8 bytes long.
     #[must_use]
     pub fn is_no_counter(&self) -> bool {
-        let fault = match self.call_error() {
-            Some(CallError::Remote(fault) | CallError::Action { fault, .. }) => fault,
-            _ => return false,
+        let exception = match self.call_error() {
+            Some(CallError::Remote(fault) | CallError::Action { fault, .. }) => Some(fault),
+            _ => None,
         };
-        is_no_counter(&fault.message)
+        exception.is_some_and(|fault| is_no_counter(&fault.message))
     }
 
     /// Returns the failure of the call, unless the server cannot execute such calls at all.
