@@ -144,7 +144,7 @@ async fn tables_without_the_attribute_take_no_part() {
     let (one, plain) = (shared.0.open(&connection).await, shared.1.open(&connection).await);
     let error = CrossPartitions::new([(&one, "xxx"), (&plain, "xxx")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CrossPartitionUnsupported);
-    says(&error, &["across_none", "table alter", "--cross-partition"]);
+    says(&error, &["across_none", "alter the table"]);
     let part = plain.transaction("xxx").put(put("xxx1", "v"));
     let whole = CrossTransaction::new(one.transaction("xxx").put(put("xxx1", "v"))).and(part);
     let error = whole.commit().await.into_result().unwrap_err();

@@ -259,7 +259,7 @@ impl Committer {
                     Some(error)
                 }
                 Err(error) if self.may_be_held(&error) => {
-                    self.free_if_held(prepared.group, error, deadline).await?;
+                    Box::pin(self.free_if_held(prepared.group, error, deadline)).await?;
                     if pauses.wait_before(deadline).await {
                         continue;
                     }

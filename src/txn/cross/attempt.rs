@@ -92,7 +92,7 @@ impl Member {
         if !table.terms().cross_partition {
             let what = "the table has no transactions across partitions";
             return Err(Error::new(ErrorKind::CrossPartitionUnsupported, what)
-                .with_hint("run hbase-txn table alter with --cross-partition, and open it again"));
+                .with_hint("alter the table to allow transactions across partitions, and open it again"));
         }
         version_row(partition)?;
         let is_same =

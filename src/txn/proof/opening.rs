@@ -165,7 +165,7 @@ fn refuse_half_of_cross_partition(descriptor: &TableDescriptor, settings: &Setti
         "the table's attribute {attribute} promises transactions across partitions, and it {missing}"
     );
     Err(Error::new(ErrorKind::CrossPartitionUnsupported, what)
-        .with_hint("run hbase-txn table alter with --cross-partition"))
+        .with_hint("alter the table to allow transactions across partitions"))
 }
 
 fn refuse_cut_partitions<'a>(
