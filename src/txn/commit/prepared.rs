@@ -85,7 +85,7 @@ impl<'a> Prepared<'a> {
 
     /// Returns whether a part sets the version of the partition.
     pub(super) fn sets_version(&self) -> bool {
-        self.group.parts.iter().any(|part| part.sets_version())
+        self.group.sets_version()
     }
 
     /// Returns whether the group is one mutation without conditions. If that deletes a row without

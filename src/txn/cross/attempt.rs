@@ -59,8 +59,10 @@ struct Attempt {
     /// The claim on the id of the caller, and its record as last seen.
     claimed: Option<Claimed>,
     lease: Duration,
-    /// When what has been held is released, at the latest.
+    /// When the decision must have been made.
     deadline: Instant,
+    /// When what has been held must have been released.
+    release_by: Instant,
 }
 
 /// How an attempt ended.
@@ -97,6 +99,14 @@ impl Member {
         version_row(partition)?;
         let is_same =
             |other: &Self| other.committer.table().name() == table.name() && other.partition() == partition;
+        let is_elsewhere =
+            |other: &Self| !Arc::ptr_eq(other.committer.table().environment(), table.environment());
+        if before.first().is_some_and(is_elsewhere) {
+            return Err(
+                Error::invalid("tables of different connections in a transaction across partitions")
+                    .with_hint("open all tables by one connection"),
+            );
+        }
         if before.iter().any(is_same) {
             return Err(
                 Error::invalid("a partition twice in a transaction across partitions")
@@ -231,8 +241,15 @@ pub(super) async fn run(
     deadline: Instant,
 ) -> Result<Ended, Failed> {
     let left = deadline.saturating_duration_since(Instant::now());
-    let until = deadline - left / KEPT_FOR_SETTLING;
-    let attempt = Attempt::new(&members, states, claimed.cloned(), took, until);
+    let attempt = Attempt {
+        id: TransactionId::unique_in(members.home().committer.table().environment()),
+        members: Arc::clone(&members),
+        states,
+        claimed: claimed.cloned(),
+        lease: took.saturating_mul(LEASE_OF_READS).clamp(MIN_LEASE, MAX_LEASE),
+        deadline: deadline - left / KEPT_FOR_SETTLING,
+        release_by: deadline,
+    };
     let id = attempt.id.clone();
     let claim = match claimed {
         Some(claimed) => claimed.claim.clone(),
@@ -267,24 +284,6 @@ pub(super) fn others_in_the_way() -> Error {
 }
 
 impl Attempt {
-    /// Creates an attempt. `took`: how long the states took to be read.
-    fn new(
-        members: &Arc<Members>,
-        states: Vec<PartitionState>,
-        claimed: Option<Claimed>,
-        took: Duration,
-        deadline: Instant,
-    ) -> Self {
-        Self {
-            id: TransactionId::unique_in(members.home().committer.table().environment()),
-            members: Arc::clone(members),
-            states,
-            claimed,
-            lease: took.saturating_mul(LEASE_OF_READS).clamp(MIN_LEASE, MAX_LEASE),
-            deadline,
-        }
-    }
-
     /// Returns the claim on the record of the decision.
     fn claim(&self) -> Result<Claim> {
         let home = self.members.home();
@@ -424,7 +423,7 @@ impl Attempt {
             let member = &self.members.0[*index];
             let released = member
                 .committer
-                .release(member.partition(), holder, Vec::new(), self.deadline)
+                .release(member.partition(), holder, Vec::new(), self.release_by)
                 .await;
             if let Err(error) = released {
                 tracing::debug!(partition = %member.partition(), id = %self.id, %error, "could not release a partition");

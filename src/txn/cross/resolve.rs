@@ -17,7 +17,10 @@ use hbase_client::{
     Get, Mutation, Row, TableDescriptor, TableName,
     low_level::{CallKind, Pauses, TableCalls, condition},
 };
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep},
+};
 
 use super::{
     intent::{Holder, PartAddress, PartitionState, version_row},
@@ -187,11 +190,12 @@ impl Committer {
                 continue;
             }
             let left = lease_over - now;
-            if now + left > deadline && !pauses.wait_before(deadline).await {
+            let pause = pauses.next_pause().min(left);
+            if now + pause >= deadline {
                 let left = left.as_millis();
                 return Err(holder.in_the_way(&format!("its lease ends in {left} ms at the latest")));
             }
-            tokio::time::sleep(pauses.next_pause().min(left)).await;
+            sleep(pause).await;
         }
     }
 
@@ -250,15 +254,9 @@ impl Committer {
     ) -> Result<bool> {
         let table = self.table();
         let version = random::bits_64(table.environment());
-        let mut group = Group::new(partition.clone());
-        group.guard_timestamps = !mutations.is_empty();
-        group.mutations = mutations;
-        group.parts.push(part::free(
-            partition,
-            holder,
-            version,
-            table.servers().latest_now(),
-        )?);
+        let mut group = Group::of_redo(partition.clone(), mutations);
+        let now = table.servers().latest_now();
+        group.parts.push(part::free(partition, holder, version, now)?);
         let prepared = Prepared::new(table, &group, None, deadline)?;
         self.attempt(&prepared, &mut Seen::default(), Sharing::Alone, deadline)
             .await

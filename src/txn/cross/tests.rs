@@ -10,8 +10,8 @@ use rstest::rstest;
 use tokio::time::Instant;
 
 use crate::{
-    CrossTransaction, Error, ErrorKind, Outcome, PartitionRule, PartitionedTable, TableDescriptorExt,
-    Transaction,
+    CrossPartitions, CrossTransaction, Error, ErrorKind, OpenOptions, Outcome, PartitionRule,
+    PartitionedTable, TableDescriptorExt, Transaction,
 };
 
 struct Tables {
@@ -215,6 +215,51 @@ fn committed_transaction_is_seen_and_applied_by_those_that_meet_it() {
     });
 }
 
+/// What was checked when it was committed is applied by a client with smaller limits too.
+#[test]
+fn redo_is_applied_whatever_the_limits_of_the_visitor_are() {
+    run(async |tables| {
+        let rows = (0..20).map(|row| Put::new(format!("bob/{row}")).cell("f", "q", "v"));
+        let bob = rows.fold(tables.accounts.transaction("bob"), Transaction::put);
+        let alice = tables.accounts.transaction("alice").put(put("alice/moved", "17"));
+        let stopped = tables.hbase.fault(Call::MutateRows.row("bob/1").lose_request());
+        assert!(
+            CrossTransaction::new(alice)
+                .and(bob)
+                .commit()
+                .await
+                .is_committed()
+        );
+        let small = OpenOptions::new()
+            .max_mutations(2)
+            .max_conditions(2)
+            .max_bytes(100);
+        let small = small.open(&tables.hbase.connect().await?, "accounts").await?;
+        stopped.release();
+        assert_eq!(tables.held().await, 1);
+        assert!(
+            small
+                .transaction("bob")
+                .put(put("bob/x", "x"))
+                .commit()
+                .await
+                .is_committed()
+        );
+        assert_eq!((tables.held().await, small.snapshot("bob").await?.len()), (0, 21));
+        Ok(())
+    });
+}
+
+#[test]
+fn tables_of_two_connections_are_refused() {
+    run(async |tables| {
+        let other = PartitionedTable::open(&tables.hbase.connect().await?, "ledger").await?;
+        let error = CrossPartitions::new([(&tables.accounts, "alice"), (&other, "11")]).unwrap_err();
+        assert!(error.to_string().contains("different connections"), "{error}");
+        Ok(())
+    });
+}
+
 #[test]
 fn id_of_the_caller_is_applied_once() {
     run(async |tables| {
@@ -225,6 +270,23 @@ fn id_of_the_caller_is_applied_once() {
             .transfer()
             .and(tables.ledger.transaction("12").put(put("12/1", "x")));
         let error = other.id("request-4711").commit().await.into_result().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IdReused);
+        // The same changes as parts of other partitions are another transaction.
+        let place = |first: bool| {
+            let (one, other) = (
+                tables.accounts.transaction("carol"),
+                tables.ledger.transaction("carol"),
+            );
+            let change = put("carol/1", "x");
+            let (one, other) = if first {
+                (one.put(change), other)
+            } else {
+                (one, other.put(change))
+            };
+            CrossTransaction::new(one).and(other).id("request-4712")
+        };
+        assert!(place(true).commit().await.is_committed());
+        let error = place(false).commit().await.into_result().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IdReused);
         Ok(())
     });

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     observe::ObservedCommit,
     txn::{
-        commit::Claimed,
+        commit::{Claimed, plan::Group},
         outcome::{Committed, Outcome},
         part::Ending,
         record::{
@@ -216,11 +216,13 @@ impl Members {
             .cloned()
             .collect();
         let parts = self.0.iter().map(|member| {
-            let name = format!(
-                "{} {}",
-                member.committer.table().name(),
-                member.group.conditions.len()
-            );
+            let Group {
+                mutations,
+                conditions,
+                ..
+            } = &member.group;
+            let counts = (mutations.len(), conditions.len());
+            let name = format!("{} {} {}", member.committer.table().name(), counts.0, counts.1);
             (name.into(), member.partition().prefix())
         });
         let deeds = home

@@ -54,6 +54,22 @@ impl Group {
         }
     }
 
+    /// Returns the group of a redo, which was checked before it was kept, and must be applied whatever the
+    /// limits of this client are.
+    pub(in crate::txn) fn of_redo(partition: Partition, mutations: Vec<Mutation>) -> Self {
+        Self {
+            guard_timestamps: !mutations.is_empty(),
+            checked: mutations.len(),
+            mutations,
+            ..Self::new(partition)
+        }
+    }
+
+    /// Returns whether a part sets the version of the partition.
+    pub(in crate::txn) fn sets_version(&self) -> bool {
+        self.parts.iter().any(|part| part.sets_version())
+    }
+
     /// Checks an operation and adds it.
     pub(in crate::txn) fn add(&mut self, operation: impl Into<Operation>, terms: &Terms) -> Result<()> {
         match operation.into() {
@@ -157,7 +173,7 @@ impl Group {
             ("conditions", self.conditions.len(), terms.max_conditions),
             ("bytes", self.bytes(), terms.max_bytes),
         ] {
-            if have > limit {
+            if have > limit && !self.sets_version() {
                 let error = Error::new(
                     ClientErrorKind::LimitExceeded,
                     format!("a transaction of {have} {what}; the limit is {limit}"),
