@@ -6,6 +6,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use fastrand::Rng;
+use futures::future::Either;
 use hbase_fake::{Call, sim::World};
 use hbase_txn::{
     CrossPartitions, CrossTransaction, Outcome, PartitionedTable, Settled, TableDescriptorExt, TransactionId,
@@ -210,41 +211,50 @@ impl Bench {
     }
 
     /// Puts a row into each of some partitions, some of them under a condition that the transaction has to
-    /// itself. Perhaps it only checks one.
+    /// itself. In one partition it perhaps only checks.
     async fn commit(&self, partitions: &[(&PartitionedTable, &str)], name: &str, rng: &mut Rng) -> Done {
         let mut noted = Transaction::new(format!("{name}.0"));
         let element = noted.name.clone();
         let id = rng.bool().then(|| TransactionId::new(name.to_owned()).unwrap());
         let count = rng.usize(1..4);
-        let mut whole = None;
+        let only_checks = count == 1 && rng.bool();
+        let mut parts = Vec::new();
         for (index, (table, partition)) in partitions[..count].iter().enumerate() {
             let mut part = table.transaction((*partition).to_owned());
-            if rng.u8(..3) == 0 {
+            if only_checks || rng.u8(..3) == 0 {
                 let wanted = format!("{partition}u{:06}", rng.u8(..4));
                 noted.read(key(&wanted, QUALIFIER), Vec::new());
                 part = part.condition(Condition::absent(wanted.clone(), FAMILY, QUALIFIER));
-                if rng.bool() {
+                if !only_checks && rng.bool() {
                     noted.append(key(&wanted, QUALIFIER), &element);
                     part = part.put(Put::new(wanted).cell(FAMILY, QUALIFIER, format!("{element},")));
                 }
             }
-            if index == 0 || rng.u8(..4) > 0 {
+            if !only_checks && (index == 0 || rng.u8(..4) > 0) {
                 let row = format!("{partition}r{element}");
                 noted.append(key(&row, QUALIFIER), &element);
                 part = part.put(Put::new(row).cell(FAMILY, QUALIFIER, format!("{element},")));
             }
-            whole = Some(match whole {
-                None => CrossTransaction::new(part),
-                Some(whole) => CrossTransaction::and(whole, part),
-            });
+            parts.push(part);
         }
-        let whole = whole.unwrap();
-        let whole = match &id {
-            Some(id) => whole.id(id.clone()),
-            None => whole,
+        let mut parts = parts.into_iter();
+        let home = parts.next().unwrap();
+        let committing = if count == 1 {
+            let alone = match &id {
+                Some(id) => home.id(id.clone()),
+                None => home,
+            };
+            Either::Left(alone.commit())
+        } else {
+            let whole = parts.fold(CrossTransaction::new(home), CrossTransaction::and);
+            let whole = match &id {
+                Some(id) => whole.id(id.clone()),
+                None => whole,
+            };
+            Either::Right(whole.commit())
         };
         let patience = self.patience(rng);
-        let fate = match timeout(patience, whole.commit()).await {
+        let fate = match timeout(patience, committing).await {
             Ok(Outcome::Committed(_)) => Some(Fate::Committed),
             Ok(Outcome::Unknown(_)) => None,
             Ok(outcome) => {

@@ -32,6 +32,7 @@ pub struct TableAlteration {
     endpoint: bool,
     record_family: bool,
     partition_version: bool,
+    cross_partition: bool,
     lock_family: bool,
     families: Vec<Bytes>,
     attributes: Vec<(Bytes, Option<Bytes>)>,
@@ -73,6 +74,13 @@ impl TableAlteration {
     #[must_use]
     pub fn partition_version(mut self) -> Self {
         self.partition_version = true;
+        self
+    }
+
+    /// Allows transactions across partitions; see [`TableDescriptor::with_cross_partition`].
+    #[must_use]
+    pub fn cross_partition(mut self) -> Self {
+        self.cross_partition = true;
         self
     }
 
@@ -179,6 +187,9 @@ impl TableAlteration {
         }
         if self.partition_version {
             wanted = wanted.with_partition_version();
+        }
+        if self.cross_partition {
+            wanted = wanted.with_cross_partition();
         }
         if self.lock_family {
             wanted = wanted.with_lock_family();

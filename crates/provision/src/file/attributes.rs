@@ -10,11 +10,12 @@ use super::{
 use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint, parsed};
 
 /// Table attributes that are set by keys of the file.
-pub(super) const BY_KEY: [(&str, &str); 5] = [
+pub(super) const BY_KEY: [(&str, &str); 6] = [
     ("SPLIT_ENABLED", "split_enabled"),
     ("MERGE_ENABLED", "merge_enabled"),
     (TableDescriptor::REPLAY_WINDOW, "replay_window"),
     (TableDescriptor::PARTITION_VERSION, "partition_version"),
+    (TableDescriptor::CROSS_PARTITION, "cross_partition"),
     (LockTableOptions::COMPANION, "without_java_clients"),
 ];
 

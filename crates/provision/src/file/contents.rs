@@ -70,6 +70,7 @@ fn transactions(lines: &mut Vec<String>, table: &TableDescriptor, split_keys: &[
         ("endpoint", table.names_multi_row_mutation_endpoint(), true),
         ("record_family", has(TableDescriptor::RECORD_FAMILY), true),
         ("partition_version", table.has_partition_version(), false),
+        ("cross_partition", table.has_cross_partition(), false),
         ("lock_family", has(TableDescriptor::LOCK_FAMILY), false),
         ("split_enabled", is_on("SPLIT_ENABLED"), true),
         ("merge_enabled", is_on("MERGE_ENABLED"), true),

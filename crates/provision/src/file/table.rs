@@ -20,12 +20,13 @@ const KINDS: [(&str, TableKind); 3] = [
     ("locks", TableKind::Locks),
     ("latches", TableKind::Latches),
 ];
-const ONLY_FOR: [(&str, &[TableKind]); 14] = [
+const ONLY_FOR: [(&str, &[TableKind]); 15] = [
     ("partition", &[TableKind::Transactions]),
     ("endpoint", &[TableKind::Transactions]),
     ("record_family", &[TableKind::Transactions]),
     ("replay_window", &[TableKind::Transactions]),
     ("partition_version", &[TableKind::Transactions]),
+    ("cross_partition", &[TableKind::Transactions]),
     ("lock_family", &[TableKind::Transactions]),
     ("split_enabled", &[TableKind::Transactions]),
     ("merge_enabled", &[TableKind::Transactions]),
@@ -49,6 +50,7 @@ struct Keys {
     record_family: bool,
     replay_window: Option<Placed<u64>>,
     partition_version: bool,
+    cross_partition: bool,
     lock_family: bool,
     split_enabled: bool,
     merge_enabled: bool,
@@ -90,6 +92,7 @@ impl Keys {
         let record_family = flag(&mut section, "record_family", true, faults);
         let replay_window = section.seconds("replay_window", faults);
         let partition_version = flag(&mut section, "partition_version", false, faults);
+        let cross_partition = flag(&mut section, "cross_partition", false, faults);
         let lock_family = flag(&mut section, "lock_family", false, faults);
         let split_enabled = flag(&mut section, "split_enabled", true, faults);
         let merge_enabled = flag(&mut section, "merge_enabled", true, faults);
@@ -119,6 +122,7 @@ impl Keys {
             record_family,
             replay_window,
             partition_version,
+            cross_partition,
             lock_family,
             split_enabled,
             merge_enabled,
@@ -166,6 +170,10 @@ impl Keys {
         }
         if self.partition_version {
             table = table.with_partition_version();
+        }
+        // It brings the families for records and versions.
+        if self.cross_partition {
+            table = table.with_cross_partition();
         }
         if self.lock_family {
             table = table.with_lock_family();

@@ -105,6 +105,11 @@ fn of_attribute(change: &Change, found: &TableDescriptor, wanted: &TableDescript
             false => Some("the coprocessor no longer sees reads and writes".to_owned()),
         };
     }
+    if name == TableDescriptor::CROSS_PARTITION && found.has_cross_partition() {
+        let what = "transactions across partitions; a partition that one of them holds can't be changed any more \
+                    (cross_partition = true keeps it)";
+        return Some(what.to_owned());
+    }
     if name == LockTableOptions::COMPANION {
         return Some(
             "clients that have the table open use the old layout, so that a lock may be held twice; stop them first"

@@ -41,7 +41,7 @@ fn changes(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn a_table_that_is_as_the_file_says_is_left_as_it_is() {
-    let file = file("partition_version = true\nreplay_window = '1h'");
+    let file = file("cross_partition = true\nreplay_window = '1h'");
     let plan = Plan::to_file(&file, Some(found(file.descriptor(), &["", "abc"])), true);
     assert_eq!(
         (changes(&plan), plan.refusals(), plan.notes()),

@@ -37,6 +37,9 @@ pub(crate) struct Alter {
     /// Add the family _version: each transaction then changes a version of its partition
     #[arg(long)]
     partition_version: bool,
+    /// Allow transactions across partitions; adds the families _txn and _version
+    #[arg(long)]
+    cross_partition: bool,
     /// Add the family _lock for locks and latches in the partitions of the data
     #[arg(long)]
     lock_family: bool,
@@ -91,6 +94,7 @@ impl Alter {
             (self.endpoint, TableAlteration::endpoint as fn(_) -> _),
             (self.record_family, TableAlteration::record_family),
             (self.partition_version, TableAlteration::partition_version),
+            (self.cross_partition, TableAlteration::cross_partition),
             (self.lock_family, TableAlteration::lock_family),
         ] {
             if asked {

@@ -57,6 +57,9 @@ pub(crate) struct Create {
     /// updates notice every change
     #[arg(long)]
     partition_version: bool,
+    /// Allow transactions across partitions; adds the families _txn and _version
+    #[arg(long, conflicts_with = "no_record_family")]
+    cross_partition: bool,
     /// Add the family _lock for locks and latches in the partitions of the data
     #[arg(long)]
     lock_family: bool,
@@ -161,6 +164,9 @@ impl Create {
         if self.partition_version {
             descriptor = descriptor.with_partition_version();
         }
+        if self.cross_partition {
+            descriptor = descriptor.with_cross_partition();
+        }
         if self.lock_family {
             descriptor = descriptor.with_lock_family();
         }
@@ -233,6 +239,14 @@ mod tests {
             let descriptor = create.descriptor(&create.rule().unwrap()).unwrap();
             assert_eq!(descriptor.family("_lock").is_some(), expected);
         }
+    }
+
+    #[test]
+    fn transactions_across_partitions_bring_what_they_need() {
+        let create = create(&["--prefix-length", "3", "--cross-partition"]);
+        let descriptor = create.descriptor(&create.rule().unwrap()).unwrap();
+        assert!(descriptor.has_cross_partition() && descriptor.has_partition_version());
+        assert!(descriptor.family("_txn").is_some() && descriptor.family("_version").is_some());
     }
 
     #[test]
