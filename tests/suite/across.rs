@@ -45,6 +45,34 @@ async fn parts_of_two_tables_are_committed_and_soon_read_by_all() {
 }
 
 #[tokio::test]
+async fn partition_may_be_alone_or_without_changes() {
+    let connection = connect().await;
+    let shared = (ONE.get().await, OTHER.get().await);
+    let (one, other) = (shared.0.open(&connection).await, shared.1.open(&connection).await);
+    let alone = CrossTransaction::new(one.transaction("alo").put(put("alo1", "v")));
+    assert!(alone.commit().await.is_committed());
+    let free = |row| Condition::absent(row, "f", "q");
+    let checked_home = one.transaction("hom").condition(free("hom1"));
+    let checked_home =
+        CrossTransaction::new(checked_home).and(other.transaction("hom").put(put("hom1", "v")));
+    assert!(checked_home.commit().await.is_committed());
+    let checked_other = other.transaction("oth").condition(free("oth1"));
+    let checked_other =
+        CrossTransaction::new(one.transaction("oth").put(put("oth1", "v"))).and(checked_other);
+    assert!(checked_other.commit().await.is_committed());
+    let both = CrossPartitions::new([(&one, "oth"), (&other, "hom")]).unwrap();
+    let [first, second] = both.snapshot().await.unwrap();
+    assert_eq!((first.len(), second.len()), (1, 1));
+    let one = CrossPartitions::new([(&one, "alo")]).unwrap();
+    let added = one
+        .update(|[view]| view.put(put("alo2", "v")).map(drop))
+        .await
+        .unwrap();
+    assert!(added.into_value().is_some());
+    assert_eq!(one.snapshot().await.unwrap()[0].len(), 2);
+}
+
+#[tokio::test]
 async fn condition_of_any_part_rejects_all() {
     let connection = connect().await;
     let shared = (ONE.get().await, OTHER.get().await);

@@ -434,7 +434,7 @@ impl Committer {
             && !sets_version
             && let Some(row) = read::state_row(self.table(), &group.partition)
         {
-            conditions.push(intent::absent(&row));
+            conditions.push(intent::is(&row, None));
         }
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
@@ -785,7 +785,7 @@ fn explain(error: Error) -> Error {
     }
 }
 
-fn classify(error: Error, claim: Option<Claim>) -> Outcome {
+pub(super) fn classify(error: Error, claim: Option<Claim>) -> Outcome {
     match error.kind() {
         _ if error.is_outcome_unknown() => Outcome::Unknown(Unsettled::new(error, claim)),
         ErrorKind::PartitionCut
@@ -793,6 +793,7 @@ fn classify(error: Error, claim: Option<Claim>) -> Outcome {
         | ErrorKind::FeatureUnknown
         | ErrorKind::Client(ClientErrorKind::ConditionsUnsupported)
         | ErrorKind::AtomicityUnsupported
+        | ErrorKind::CrossPartitionUnsupported
         | ErrorKind::ClockSkew
         | ErrorKind::IdReused => Outcome::Invalid(error),
         // A region that is too busy is asked again, and a transaction that is too large never fits.

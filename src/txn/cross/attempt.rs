@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::future::{join_all, try_join_all};
 use hbase_client::{
-    Effect,
+    Durability, Effect,
     low_level::{KEEP_THE_RUNTIME, TableCalls},
 };
 use tokio::time::Instant;
@@ -24,10 +24,11 @@ use crate::{
         commit::{
             Claimed, Committer, Seen,
             admission::Sharing,
+            classify,
             plan::Group,
             prepared::{Prepared, in_context},
         },
-        outcome::Rejection,
+        outcome::{Committed, Outcome, Rejection},
         record::{TransactionId, digest::Digest, settle::Claim},
     },
 };
@@ -49,7 +50,11 @@ pub(super) struct Member {
 }
 
 /// The partitions of a transaction. The first one is home.
-pub(super) struct Members(pub(super) Vec<Member>);
+pub(super) struct Members {
+    pub(super) all: Vec<Member>,
+    /// What is written in each partition but home.
+    redo: Vec<Bytes>,
+}
 
 /// One attempt, under an id that no other one has.
 struct Attempt {
@@ -66,7 +71,7 @@ struct Attempt {
 }
 
 /// How an attempt ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Ended {
     Committed,
     /// Certainly nothing was applied.
@@ -116,19 +121,23 @@ impl Member {
         Ok(())
     }
 
-    /// Refuses contents that can't be in a partition that is not home.
-    fn check_contents(&self) -> Result<()> {
+    /// Refuses contents that can't be in a partition that is not home, or that could not be applied once they
+    /// are decided. Returns the redo.
+    fn redo(&self) -> Result<Bytes> {
         if let Some(part) = self.group.parts.first() {
             let what = "a lock or a latch in a partition of a transaction that is not the first one";
             return Err(Error::invalid(what).at_operation(part.condition().label_text().into_owned()));
         }
-        self.group.mutations.iter().try_for_each(redo::check)
-    }
-
-    /// Returns the redo of the partition.
-    fn redo(&self) -> Bytes {
-        let durability = self.committer.table().terms().durability;
-        redo::encode(&self.group.mutations, durability)
+        self.group.mutations.iter().try_for_each(redo::check)?;
+        if self.group.mutations.is_empty() {
+            return Ok(redo::encode(&[], Durability::UseDefault));
+        }
+        let prepared = Prepared::new(self.committer.table(), &self.group, None, Instant::now())?;
+        if prepared.durability.is_weak() {
+            let what = "a partition of a transaction that is not the first one must be at least SYNC_WAL: a crash would lose its part";
+            return Err(Error::new(ErrorKind::WeakDurability, what));
+        }
+        Ok(redo::encode(&self.group.mutations, prepared.durability))
     }
 
     fn address(&self) -> PartAddress {
@@ -171,47 +180,43 @@ impl Members {
             let what = format!("a transaction across {count} partitions; the limit is {MAX_PARTITIONS}");
             return Err(Error::new(ClientErrorKind::LimitExceeded, what));
         }
+        let mut redo = Vec::with_capacity(members.len());
         for (index, member) in members.iter().enumerate() {
-            let checked = member.check_partition(&members[..index]);
-            checked.map_err(|error| member.in_context(error))?;
+            let in_context = |error| member.in_context(error);
+            member.check_partition(&members[..index]).map_err(in_context)?;
+            if index > 0 {
+                redo.push(member.redo().map_err(in_context)?);
+            }
         }
-        Ok(Self(members))
+        let bytes: usize = redo.iter().map(Bytes::len).sum();
+        let limit = redo::MAX_BYTES;
+        if bytes > limit {
+            let what = format!(
+                "{bytes} bytes of changes in the partitions after the first one; the limit is {limit}"
+            );
+            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+        }
+        Ok(Self { all: members, redo })
     }
 
     /// Returns the position of the partition that did not meet a condition.
     pub(super) fn index_of(&self, rejection: &Rejection) -> Option<usize> {
-        self.0.iter().position(|member| {
+        self.all.iter().position(|member| {
             *member.committer.table().name() == rejection.table && *member.partition() == rejection.partition
         })
     }
 
     pub(super) fn home(&self) -> &Member {
-        &self.0[0]
-    }
-
-    /// Refuses contents that can't be in one transaction.
-    pub(super) fn check_contents(&self) -> Result<()> {
-        for other in self.others() {
-            other.check_contents().map_err(|error| other.in_context(error))?;
-        }
-        let redo: usize = self.others().iter().map(|member| member.redo().len()).sum();
-        let limit = redo::MAX_BYTES;
-        if redo > limit {
-            let what = format!(
-                "{redo} bytes of changes in the partitions after the first one; the limit is {limit}"
-            );
-            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
-        }
-        Ok(())
+        &self.all[0]
     }
 
     fn others(&self) -> &[Member] {
-        &self.0[1..]
+        &self.all[1..]
     }
 
     /// Reads the state of each partition once no transaction holds it.
     pub(super) async fn free_states(&self, deadline: Instant) -> Result<Vec<PartitionState>> {
-        let read = self.0.iter().map(async |member| {
+        let read = self.all.iter().map(async |member| {
             let state = member.committer.free_state(member.partition(), deadline).await;
             state.map_err(|error| member.in_context(error))
         });
@@ -219,7 +224,30 @@ impl Members {
     }
 }
 
+impl Members {
+    /// Returns the outcome of an attempt for the caller. Of several partitions the first one names it.
+    pub(super) fn outcome(&self, ended: Result<Ended, Failed>) -> Outcome {
+        match ended {
+            Ok(Ended::Committed) => Outcome::Committed(self.committed(false)),
+            Ok(Ended::Rejected(rejection)) => Outcome::Rejected(rejection),
+            Ok(Ended::Conflict) => Outcome::Aborted(self.home().in_context(others_in_the_way())),
+            Err(Failed { error, claim }) => classify(error, claim),
+        }
+    }
+
+    pub(super) fn committed(&self, replayed: bool) -> Committed {
+        Committed {
+            partition: self.home().partition().clone(),
+            rows: self.all.iter().map(|member| member.group.rows()).sum(),
+            mutations: self.all.iter().map(|member| member.group.mutations.len()).sum(),
+            replayed,
+            results: Vec::new(),
+        }
+    }
+}
+
 /// The error of an attempt, and the claim by which its outcome can be determined if it is not known.
+#[derive(Clone)]
 pub(super) struct Failed {
     pub(super) error: Error,
     pub(super) claim: Option<Claim>,
@@ -323,7 +351,7 @@ impl Attempt {
 
     /// Holds each partition but home.
     fn holds(&self) -> impl Iterator<Item = impl Future<Output = Hold>> {
-        let parts: Vec<_> = self.members.0.iter().map(Member::address).collect();
+        let parts: Vec<_> = self.members.all.iter().map(Member::address).collect();
         let states = self.states.iter().enumerate().skip(1);
         self.members
             .others()
@@ -372,14 +400,13 @@ impl Attempt {
         let home = self.members.home();
         let table = home.committer.table();
         let timestamp = table.servers().latest_now();
-        let redo: Vec<_> = self.members.others().iter().map(Member::redo).collect();
         let record = self.claim()?.committed(None)?;
         let mut group = home.group.clone();
         group.parts.push(part::decide(
             home.partition(),
             &self.states[0],
             record,
-            &redo,
+            &self.members.redo,
             timestamp,
         )?);
         let lost = match home.send(&group, self.claimed.as_ref(), self.deadline).await {
@@ -420,7 +447,7 @@ impl Attempt {
     /// Releases what is held or may be, without a change. What can't be released is left to visitors.
     async fn release(&self, holders: Vec<(usize, Holder)>) {
         let released = holders.iter().map(async |(index, holder)| {
-            let member = &self.members.0[*index];
+            let member = &self.members.all[*index];
             let released = member
                 .committer
                 .release(member.partition(), holder, Vec::new(), self.release_by)
@@ -440,17 +467,18 @@ impl Attempt {
         let (runtime, deadline) = (table.runtime().clone(), table.deadline());
         runtime.spawn(async move {
             let applied = holders.iter().map(async |(index, holder)| {
-                let member = &members.0[*index];
+                let member = &members.all[*index];
                 let redo = member.group.mutations.clone();
-                member
-                    .committer
-                    .release(member.partition(), holder, redo, deadline)
-                    .await
+                let (committer, partition) = (&member.committer, member.partition());
+                // Another process may have applied it.
+                Ok::<_, Error>(
+                    committer.release(partition, holder, redo, deadline).await?
+                        || committer.is_gone(partition, holder, deadline).await?,
+                )
             });
             let applied = join_all(applied).await;
             let home = members.home();
             let mut finished = Ok(());
-            // Another process may have applied it, of which a read is no proof.
             if applied.iter().all(|applied| matches!(applied, Ok(true))) {
                 finished = home.committer.finish(home.partition(), &id, timestamp).await;
             }

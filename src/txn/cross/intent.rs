@@ -289,10 +289,10 @@ impl Holder {
     }
 }
 
-/// Returns the condition that no transaction across partitions holds the partition of this version row.
-pub(in crate::txn) fn absent(row: &Bytes) -> pb::Condition {
+/// Returns the condition that the partition of this version row has this intent, or none.
+pub(in crate::txn) fn is(row: &Bytes, intent: Option<&Bytes>) -> pb::Condition {
     let family = Bytes::from_static(TableDescriptor::VERSION_FAMILY.as_bytes());
-    condition::cell_equals(row, &family, &Bytes::from_static(INTENT.as_bytes()), None)
+    condition::cell_equals(row, &family, &Bytes::from_static(INTENT.as_bytes()), intent)
 }
 
 /// Returns the row of the version and the intent of a partition.

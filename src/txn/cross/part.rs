@@ -73,11 +73,12 @@ pub(in crate::txn) fn decide(
     timestamp: u64,
 ) -> Result<Arc<dyn Part>> {
     let row = record.row().clone();
-    let redo = redo::keep(row.clone(), redo, timestamp);
+    let kept = (!redo.is_empty()).then(|| redo::keep(row.clone(), redo, timestamp));
+    let redo = kept.map(Mutation::from);
     Ok(Arc::new(Step {
         condition: state.unchanged(home)?,
         undecided: Some(row),
-        mutations: vec![record.into(), redo.into()],
+        mutations: [record.into()].into_iter().chain(redo).collect(),
         sets_version: false,
     }))
 }

@@ -20,6 +20,7 @@ use crate::{
     txn::{
         commit::{Claimed, Committer, plan::Group},
         outcome::FailedCondition,
+        part::Ending,
         partitioned_table::PartitionedTable,
         record::{RecordRequest, digest::Digest, settle::Claim},
         snapshot::{self, Snapshot, SnapshotOptions},
@@ -370,15 +371,17 @@ impl<'a, const N: usize> Update<'a, N> {
             });
         }
         let members = Arc::new(Members::new(members)?);
-        members.check_contents()?;
+        let ending = Ending::of(&members.home().group.parts);
         let ended = attempt::run(
             Arc::clone(&members),
             states,
             self.claimed.as_ref(),
             took,
             self.deadline,
-        );
-        match ended.await.map_err(|Failed { error, .. }| error)? {
+        )
+        .await;
+        ending.notify(&members.outcome(ended.clone()));
+        match ended.map_err(|Failed { error, .. }| error)? {
             Ended::Committed => Ok(Some(Applied::Done(self.attempts))),
             Ended::Conflict => Ok(None),
             Ended::Rejected(rejection) => {

@@ -25,6 +25,8 @@ pub(in crate::txn) const MAX_BYTES: usize = 4 << 20;
 /// one.
 pub(in crate::txn) const FIRST: &str = "d1";
 
+const FORMAT: u8 = 1;
+
 /// Returns the column of the redo of the partition at this position.
 pub(in crate::txn) fn qualifier(index: usize) -> Bytes {
     format!("d{index}").into()
@@ -57,9 +59,12 @@ pub(in crate::txn) fn check(mutation: &Mutation) -> Result<()> {
     Ok(())
 }
 
-/// Encodes mutations that were [checked](check): as the mutations of a `MutateRowsRequest`.
+/// Encodes mutations that were [checked](check): the format, and the mutations of a `MutateRowsRequest`. It is
+/// never empty, so that its cell does not count as absent.
 pub(in crate::txn) fn encode(mutations: &[Mutation], durability: Durability) -> Bytes {
-    encode_mutations(mutations, durability)
+    [&[FORMAT][..], &encode_mutations(mutations, durability)]
+        .concat()
+        .into()
 }
 
 /// Decodes the redo of a partition.
@@ -68,9 +73,12 @@ pub(in crate::txn) fn encode(mutations: &[Mutation], durability: Durability) -> 
 ///
 /// Returns [`Protocol`](ClientErrorKind::Protocol) if it is not one of this partition that this version
 /// can read.
-pub(in crate::txn) fn decode(value: Bytes, partition: &Partition) -> Result<Vec<Mutation>> {
+pub(in crate::txn) fn decode(value: &Bytes, partition: &Partition) -> Result<Vec<Mutation>> {
     let parse = || {
-        let request = pb::MutateRowsRequest::decode(value.clone()).ok()?;
+        let (&FORMAT, mutations) = value.split_first()? else {
+            return None;
+        };
+        let request = pb::MutateRowsRequest::decode(value.slice_ref(mutations)).ok()?;
         let mutations: Option<Vec<_>> = request.mutation_request.into_iter().map(mutation).collect();
         let is_of_partition = |mutation: &Mutation| {
             let row = mutation.row();
@@ -207,14 +215,14 @@ mod tests {
         #[test]
         fn decoded_redo_is_sent_as_the_mutations_were(mutations in mutations()) {
             let encoded = encode(&mutations, Durability::FsyncWal);
-            let decoded = decode(encoded.clone(), &partition()).unwrap();
+            let decoded = decode(&encoded, &partition()).unwrap();
             prop_assert_eq!(encode(&decoded, Durability::FsyncWal), encoded);
             prop_assert!(decoded.iter().all(|mutation| mutation.durability() == Durability::FsyncWal));
         }
 
         #[test]
         fn unknown_redo_is_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(mutations) = decode(bytes.into(), &partition()) {
+            if let Ok(mutations) = decode(&bytes.into(), &partition()) {
                 prop_assert!(mutations.iter().all(|mutation| partition().contains(mutation.row())));
             }
         }
@@ -230,7 +238,7 @@ mod tests {
     #[case::reserved_row(Put::new(&b"xxx\xff_txn\xffversion"[..]).cell("f", "q", "v").into())]
     fn redo_of_others_or_at_another_time_is_refused(#[case] mutation: Mutation) {
         let encoded = encode(&[mutation], Durability::UseDefault);
-        let error = decode(encoded, &partition()).unwrap_err();
+        let error = decode(&encoded, &partition()).unwrap_err();
         assert!(
             error
                 .to_string()

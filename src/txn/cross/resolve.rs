@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use hbase_client::{
-    Get, Mutation, Row, TableDescriptor, TableName,
+    Get, Mutation, Put, Row, TableDescriptor, TableName,
     low_level::{CallKind, Pauses, TableCalls, condition},
 };
 use tokio::{
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    intent::{Holder, PartAddress, PartitionState, version_row},
+    intent::{self, Holder, PartAddress, PartitionState, version_row},
     part, redo,
 };
 use crate::{
@@ -49,6 +49,10 @@ use crate::{
 
 /// The longest lease that a visitor waits for.
 pub(super) const MAX_LEASE: Duration = Duration::from_secs(10);
+
+/// The column that is written to prove that an intent is gone, and how long it is kept.
+const MARK: &str = "p";
+const MARK_TTL: Duration = Duration::from_secs(60);
 
 /// The other tables that intents name, opened when they are needed.
 #[derive(Default)]
@@ -106,8 +110,7 @@ impl Kept {
     /// Returns what the attempt writes in the partition at a position, or `None` if it is applied there.
     pub(super) fn of(&self, index: usize, partition: &Partition) -> Result<Option<Vec<Mutation>>> {
         let redo = self.redo.get(&redo::qualifier(index));
-        redo.map(|value| redo::decode(value.clone(), partition))
-            .transpose()
+        redo.map(|value| redo::decode(value, partition)).transpose()
     }
 }
 
@@ -260,6 +263,29 @@ impl Committer {
         let prepared = Prepared::new(table, &group, None, deadline)?;
         self.attempt(&prepared, &mut Seen::default(), Sharing::Alone, deadline)
             .await
+    }
+
+    /// Returns whether the intent of a holder is certainly gone: the server has written something under the
+    /// condition that another one is there, or none. A read is no proof, because a server whose regions were
+    /// opened elsewhere may still answer it.
+    pub(super) async fn is_gone(
+        &self,
+        partition: &Partition,
+        holder: &Holder,
+        deadline: Instant,
+    ) -> Result<bool> {
+        let state = self.state(partition, deadline).await?;
+        let found = state.holder().map(|found| &found.value);
+        if found == Some(&holder.value) {
+            return Ok(false);
+        }
+        let row = version_row(partition)?;
+        let mark = Put::new(row.clone()).cell(TableDescriptor::VERSION_FAMILY, MARK, "");
+        let mark = mark.ttl(MARK_TTL).into();
+        let condition = intent::is(&row, found);
+        let durability = self.table().table().durable();
+        let request = EndpointRequest::new(partition, [&mark], vec![condition], durability, true);
+        self.send(&request, deadline).await
     }
 
     /// Reads the decision on an attempt at home.

@@ -4,7 +4,9 @@ use std::{error::Error as StdError, time::Duration};
 
 use futures::TryStreamExt;
 use hbase_admin::Admin;
-use hbase_client::{Condition, Delete, FamilyDescriptor, Get, Increment, Put, Scan, TableDescriptor};
+use hbase_client::{
+    Condition, Delete, Durability, FamilyDescriptor, Get, Increment, Put, Scan, TableDescriptor,
+};
 use hbase_fake::{Call, FakeHBase};
 use rstest::rstest;
 use tokio::time::Instant;
@@ -211,6 +213,9 @@ fn committed_transaction_is_seen_and_applied_by_those_that_meet_it() {
             .put(put("bob/x", "x"));
         assert!(matches!(bob.commit().await, Outcome::Rejected(_)));
         assert_eq!(tables.held().await, 0);
+        // The first process proves that others have applied it, and forgets it.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(tables.kept().await, 0);
         Ok(())
     });
 }
@@ -339,6 +344,10 @@ fn crossing_transactions_all_end() {
 #[rstest]
 #[case::increment(|table: &PartitionedTable| table.transaction("12").increment(Increment::new("12/n").column("f", "n", 1)), "an increment or append")]
 #[case::stamped(|table: &PartitionedTable| table.transaction("12").delete(Delete::new("12/n").timestamp(7)), "a timestamp")]
+#[case::weak(
+    |table: &PartitionedTable| table.transaction("12").put(put("12/n", "v").durability(Durability::SkipWal)),
+    "at least SYNC_WAL"
+)]
 #[case::twice(|table: &PartitionedTable| table.transaction("11"), "a partition twice")]
 #[case::recorded(|table: &PartitionedTable| table.transaction("12").recorded(), "an id of a part")]
 #[case::lone_row(|table: &PartitionedTable| table.transaction_for_row("12"), "a single row can't have a part")]

@@ -8,19 +8,15 @@ use hbase_client::{
 };
 use tokio::time::Instant;
 
-use super::attempt::{self, Ended, Failed, Member, Members, others_in_the_way};
+use super::attempt::{self, Ended, Member, Members};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     observe::ObservedCommit,
     txn::{
         commit::{Claimed, plan::Group},
-        outcome::{Committed, Outcome},
+        outcome::Outcome,
         part::Ending,
-        record::{
-            RecordRequest, TransactionId,
-            digest::Digest,
-            settle::{Claim, Unsettled},
-        },
+        record::{RecordRequest, TransactionId, digest::Digest, settle::Claim},
         transaction::Transaction,
     },
 };
@@ -152,29 +148,22 @@ impl CrossTransaction {
         if let Some(home) = members.first_mut() {
             home.group.record = self.id.transpose()?.map(RecordRequest::of_caller);
         }
-        let members = Members::new(members)?;
-        members.check_contents()?;
-        Ok(Arc::new(members))
+        Ok(Arc::new(Members::new(members)?))
     }
 }
 
 async fn commit(members: &Arc<Members>) -> Outcome {
     let deadline = members.home().committer.table().table().deadline();
-    match commit_by(members, deadline).await {
-        Ok(outcome) => outcome,
-        Err(Failed { error, claim }) if error.is_outcome_unknown() => {
-            Outcome::Unknown(Unsettled::new(error, claim))
-        }
-        Err(Failed { error, .. }) => match error.kind() {
-            ErrorKind::IdReused | ErrorKind::CrossPartitionUnsupported | ErrorKind::PartitionRuleChanged => {
-                Outcome::Invalid(error)
-            }
-            _ => Outcome::Aborted(error),
-        },
-    }
+    let committed = commit_by(members, deadline).await;
+    committed.unwrap_or_else(|error| members.outcome(Err(error.into())))
 }
 
-async fn commit_by(members: &Arc<Members>, deadline: Instant) -> Result<Outcome, Failed> {
+/// Repeats the transaction until an attempt has an outcome or the deadline passes.
+///
+/// # Errors
+///
+/// Returns an error if nothing was applied.
+async fn commit_by(members: &Arc<Members>, deadline: Instant) -> Result<Outcome> {
     let home = members.home();
     let mut claimed = members.claim()?;
     let mut pauses = Pauses::after_conflicts();
@@ -189,13 +178,9 @@ async fn commit_by(members: &Arc<Members>, deadline: Instant) -> Result<Outcome,
                 return Ok(Outcome::Committed(members.committed(true)));
             }
         }
-        match attempt::run(Arc::clone(members), states, claimed.as_ref(), took, deadline).await? {
-            Ended::Committed => return Ok(Outcome::Committed(members.committed(false))),
-            Ended::Rejected(rejection) => return Ok(Outcome::Rejected(rejection)),
-            Ended::Conflict => {}
-        }
-        if !pauses.wait_before(deadline).await {
-            return Err(home.in_context(others_in_the_way()).into());
+        let ended = attempt::run(Arc::clone(members), states, claimed.as_ref(), took, deadline).await;
+        if !matches!(ended, Ok(Ended::Conflict)) || !pauses.wait_before(deadline).await {
+            return Ok(members.outcome(ended));
         }
     }
 }
@@ -207,15 +192,15 @@ impl Members {
         let Some(request) = &home.group.record else {
             return Ok(None);
         };
-        let all = |of: fn(&Member) -> &[_]| -> Vec<_> { self.0.iter().flat_map(of).cloned().collect() };
+        let all = |of: fn(&Member) -> &[_]| -> Vec<_> { self.all.iter().flat_map(of).cloned().collect() };
         let mutations = all(|member| &member.group.mutations);
         let conditions: Vec<_> = self
-            .0
+            .all
             .iter()
             .flat_map(|member| &member.group.conditions)
             .cloned()
             .collect();
-        let parts = self.0.iter().map(|member| {
+        let parts = self.all.iter().map(|member| {
             let Group {
                 mutations,
                 conditions,
@@ -234,16 +219,6 @@ impl Members {
         let claim = Claim::new(home.committer.table(), home.partition(), &request.id, digest);
         let claim = claim.map_err(|error| home.in_context(error))?;
         Ok(Some(Claimed { claim, seen: None }))
-    }
-
-    fn committed(&self, replayed: bool) -> Committed {
-        Committed {
-            partition: self.home().partition().clone(),
-            rows: self.0.iter().map(|member| member.group.rows()).sum(),
-            mutations: self.0.iter().map(|member| member.group.mutations.len()).sum(),
-            replayed,
-            results: Vec::new(),
-        }
     }
 }
 
