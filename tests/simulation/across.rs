@@ -360,14 +360,13 @@ fn change(on: &mut Recorder<'_, '_>, partition: &str, rng: &mut Rng) -> Result<(
     };
     match rng.u8(..5) {
         0 | 1 => on.put_behind(&list, &found)?,
-        2 => {
-            let row = format!("{partition}r{}", on.element());
-            on.insert(&row, QUALIFIER)?;
-        }
-        3 => {
-            if let Some(key) = rng.choice(rows.keys()) {
+        kind @ (2 | 3) => {
+            if let Some(key) = rng.choice(rows.keys()).filter(|_| kind == 3) {
                 on.delete_row(key)?;
             }
+            // Its element shows whether it was applied.
+            let row = format!("{partition}r{}", on.element());
+            on.insert(&row, QUALIFIER)?;
         }
         _ => {}
     }
