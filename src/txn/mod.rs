@@ -27,8 +27,8 @@
 //!
 //! # Limits of the guarantees
 //!
-//! A transaction lives in one region of one cluster: each group of a [`Batch`] is atomic on its
-//! own, and a replica cluster may show half of one. Several *gets* may see different states; one
+//! A transaction lives in one region of one cluster, unless it is a [`CrossTransaction`]: each group of a
+//! [`Batch`] is atomic on its own, and a replica cluster may show half of one. Several *gets* may see different states; one
 //! [snapshot](PartitionedTable::snapshot) does not. Two transactions are isolated only by their
 //! order and their conditions.
 //!
