@@ -246,7 +246,7 @@ impl Bench {
             };
             Either::Left(alone.commit())
         } else {
-            let whole = parts.fold(CrossTransaction::new(home), CrossTransaction::and);
+            let whole = parts.fold(CrossTransaction::new(home), |whole, part| whole.and(part));
             let whole = match &id {
                 Some(id) => whole.id(id.clone()),
                 None => whole,

@@ -68,6 +68,9 @@ use crate::{
     observe::ObservedCommit,
 };
 
+/// How often a transaction is repeated that the server refuses because a cell is no counter, while the partition
+/// is free: the holder may have gone in between, or another program wrote a counter of this library.
+const MAX_UNEXPLAINED: usize = 10;
 /// How long the first attempt under a caller's id may take before the record is read beside it.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -241,6 +244,7 @@ impl Committer {
             return Ok(Outcome::Committed(prepared.committed(prepared.is_replay(found))));
         }
         let mut pauses = Pauses::after_conflicts();
+        let mut unexplained = 0;
         loop {
             let attempted = match first.take() {
                 Some(attempted) => attempted,
@@ -259,7 +263,13 @@ impl Committer {
                     Some(error)
                 }
                 Err(error) if self.may_be_held(&error) => {
-                    Box::pin(self.free_if_held(prepared.group, error, deadline)).await?;
+                    unexplained += 1;
+                    if unexplained > MAX_UNEXPLAINED {
+                        return Err(error);
+                    }
+                    if Box::pin(self.free_if_held(prepared.group, error, deadline)).await? {
+                        unexplained = 0;
+                    }
                     if pauses.wait_before(deadline).await {
                         continue;
                     }
@@ -469,9 +479,7 @@ impl Committer {
         let guards = !prepared.sets_version();
         let takes_placeholders =
             guards && table.terms().replay_window.is_some() && !prepared.is_one_mutation();
-        let max_cells = if guards { read::MAX_CELLS } else { usize::MAX };
-        let read =
-            async |to_read| read::newest_timestamps(table, partition, to_read, max_cells, deadline).await;
+        let read = async |to_read| read::newest_timestamps(table, partition, to_read, guards, deadline).await;
         let mut newest = read(to_read.clone()).await?;
         let mut empty = newest.deleted_rows_without_cells();
         let mut pauses = Pauses::after_conflicts();
@@ -518,16 +526,17 @@ impl Committer {
         refused && self.table().terms().cross_partition && error.effect() == Effect::None
     }
 
-    /// Frees the partition of a transaction that the server refused with this error.
+    /// Frees the partition of a transaction that the server refused with this error. Returns whether it was
+    /// held.
     ///
     /// # Errors
     ///
     /// Returns the error if a cell of the caller is no counter, or that of freeing the partition.
-    pub(super) async fn free_if_held(&self, group: &Group, error: Error, deadline: Instant) -> Result<()> {
+    pub(super) async fn free_if_held(&self, group: &Group, error: Error, deadline: Instant) -> Result<bool> {
         let rows = read::rows_of_conditions(self.table(), group, deadline).await?;
         match rows.state(&group.partition)?.holder() {
-            Some(holder) => self.free(&group.partition, holder, deadline).await,
-            None if rows.has_only_counters(group) => Ok(()),
+            Some(holder) => self.free(&group.partition, holder, deadline).await.map(|()| true),
+            None if rows.has_only_counters(group) => Ok(false),
             None => Err(error),
         }
     }

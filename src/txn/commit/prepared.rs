@@ -1,6 +1,9 @@
 //! A group that is ready to send: checked, folded, and with the claim on its record. No I/O.
 
-use hbase_client::{BytesBinary, Durability, Mutation, RemoteException, low_level::MutationParts};
+use hbase_client::{
+    BytesBinary, Durability, Mutation, RemoteException,
+    low_level::{Limits, MutationParts},
+};
 use tokio::time::Instant;
 
 use super::{plan::Group, sequence::Sequence};
@@ -11,6 +14,10 @@ use crate::{
         proof::{proven_table::ProvenTable, terms::Terms},
         record::{SeenRecord, digest::Digest, settle::Claim},
     },
+};
+
+const UNLIMITED: Limits = Limits {
+    max_cell_size: usize::MAX,
 };
 
 /// A group that is ready to send.
@@ -35,7 +42,13 @@ impl<'a> Prepared<'a> {
     ) -> Result<Self> {
         let terms = table.terms();
         let durability = group.check(terms)?;
-        let sequence = Sequence::fold(&group.mutations, &terms.limits)?;
+        let limits = if group.sets_version() {
+            // What is decided is applied.
+            &UNLIMITED
+        } else {
+            &terms.limits
+        };
+        let sequence = Sequence::fold(&group.mutations, limits)?;
         if sequence.replaces() && !terms.endpoint {
             return Err(Error::invalid(
                 "a cell is deleted and written again in one transaction, which needs the endpoint's conditions",

@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// The maximum number of cells of a row that a transaction deletes. Their timestamps are part of a
 /// condition.
-pub(super) const MAX_CELLS: usize = 100_000;
+const MAX_CELLS: usize = 100_000;
 
 /// Rows at one point in time.
 #[derive(Debug)]
@@ -262,17 +262,17 @@ impl<'a> Markers<'a> {
 ///
 /// What is older than a time that the server's clock has passed hides nothing that the server stamps
 /// from now on. It is not read, so that a row does not get slower with each version that it has. Of a
-/// row of which a family is deleted all is read: its cells become a condition.
+/// row of which a family is deleted all is read if it is guarded: its cells become a condition.
 ///
 /// # Errors
 ///
 /// Returns [`LimitExceeded`](ClientErrorKind::LimitExceeded) if a row of which a family is deleted has
-/// more cells than `max_cells`.
+/// too many cells.
 pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
     to_read: Vec<ToRead>,
-    max_cells: usize,
+    is_guarded: bool,
     deadline: Instant,
 ) -> Result<Newest> {
     let extents: BTreeMap<Bytes, Extent> = to_read
@@ -283,7 +283,8 @@ pub(super) async fn newest_timestamps(
     let scan = families_of(extents.values())
         .into_iter()
         .fold(Scan::new().raw().filter(ReadFilter::key_only()), Scan::family);
-    let reads_all = extents.values().any(Extent::has_families) || !table.compares_clocks(partition);
+    let becomes_condition = is_guarded && extents.values().any(Extent::has_families);
+    let reads_all = becomes_condition || !table.compares_clocks(partition);
     let Some(scan) = scan_of(&scan, extents.keys()) else {
         // Nothing is stamped.
         return Ok(Newest {
@@ -303,7 +304,7 @@ pub(super) async fn newest_timestamps(
         let location = call.ready().await?;
         let read: Result<_, NotReady> = async {
             let rows = call.attempts.attempt(&location).scan(&scan, MAX_BYTES).await?;
-            let by_row = found_in(&extents, by_key(within_limit(rows, MAX_BYTES)?), from, max_cells)?;
+            let by_row = found_in(&extents, by_key(within_limit(rows, MAX_BYTES)?), from)?;
             let newest = by_row.values().map(|found: &Found| found.newest).max();
             let now = proof::time_at(&mut call, &location, newest.unwrap_or(0)).await?;
             Ok((by_row, now))
@@ -328,7 +329,6 @@ fn found_in(
     extents: &BTreeMap<Bytes, Extent>,
     mut found: BTreeMap<Bytes, Row>,
     from: u64,
-    max_cells: usize,
 ) -> Result<HashMap<Bytes, Found>> {
     let found_in = |(row, extent): (&Bytes, &Extent)| {
         let cells = found.remove(row).map(Row::into_cells).unwrap_or_default();
@@ -347,7 +347,7 @@ fn found_in(
             has_cells = cells.iter().filter(is_value).any(|cell| !markers.hide(cell));
             values = cells.iter().filter(is_value).cloned().collect();
         }
-        if values.len() > max_cells {
+        if values.len() > MAX_CELLS {
             let cells = values.len();
             return Err(too_many_cells(cells).at_row(&BytesBinary(row)));
         }

@@ -121,23 +121,31 @@ impl Member {
         Ok(())
     }
 
-    /// Refuses contents that can't be in a partition that is not home, or that could not be applied once they
-    /// are decided. Returns the redo.
-    fn redo(&self) -> Result<Bytes> {
+    /// Refuses contents that could not be sent.
+    fn check_contents(&self) -> Result<()> {
         if let Some(part) = self.group.parts.first() {
-            let what = "a lock or a latch in a partition of a transaction that is not the first one";
+            let what = "a lock or a latch in a transaction across partitions";
             return Err(Error::invalid(what).at_operation(part.condition().label_text().into_owned()));
         }
-        self.group.mutations.iter().try_for_each(redo::check)?;
-        if self.group.mutations.is_empty() {
-            return Ok(redo::encode(&[], Durability::UseDefault));
+        if self.group.mutations.is_empty() && self.group.conditions.is_empty() {
+            return Ok(());
         }
         let prepared = Prepared::new(self.committer.table(), &self.group, None, Instant::now())?;
         if prepared.durability.is_weak() {
-            let what = "a partition of a transaction that is not the first one must be at least SYNC_WAL: a crash would lose its part";
+            let what = "a transaction across partitions must be at least SYNC_WAL: a crash would lose a part";
             return Err(Error::new(ErrorKind::WeakDurability, what));
         }
-        Ok(redo::encode(&self.group.mutations, prepared.durability))
+        Ok(())
+    }
+
+    /// Returns the redo of a partition that is not home.
+    fn redo(&self) -> Result<Bytes> {
+        self.group.mutations.iter().try_for_each(redo::check)?;
+        let durability = match self.group.mutations.as_slice() {
+            [] => Durability::UseDefault,
+            _ => self.group.check(self.committer.table().terms())?,
+        };
+        Ok(redo::encode(&self.group.mutations, durability))
     }
 
     fn address(&self) -> PartAddress {
@@ -178,23 +186,25 @@ impl Members {
         if members.len() > MAX_PARTITIONS {
             let count = members.len();
             let what = format!("a transaction across {count} partitions; the limit is {MAX_PARTITIONS}");
-            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+            return Err(members[0].in_context(Error::new(ClientErrorKind::LimitExceeded, what)));
         }
         let mut redo = Vec::with_capacity(members.len());
         for (index, member) in members.iter().enumerate() {
             let in_context = |error| member.in_context(error);
             member.check_partition(&members[..index]).map_err(in_context)?;
+            member.check_contents().map_err(in_context)?;
             if index > 0 {
                 redo.push(member.redo().map_err(in_context)?);
             }
         }
+        let home = &members[0];
         let bytes: usize = redo.iter().map(Bytes::len).sum();
         let limit = redo::MAX_BYTES;
         if bytes > limit {
             let what = format!(
                 "{bytes} bytes of changes in the partitions after the first one; the limit is {limit}"
             );
-            return Err(Error::new(ClientErrorKind::LimitExceeded, what));
+            return Err(home.in_context(Error::new(ClientErrorKind::LimitExceeded, what)));
         }
         Ok(Self { all: members, redo })
     }
@@ -278,7 +288,6 @@ pub(super) async fn run(
         deadline: deadline - left / KEPT_FOR_SETTLING,
         release_by: deadline,
     };
-    let id = attempt.id.clone();
     let claim = match claimed {
         Some(claimed) => claimed.claim.clone(),
         None => attempt.claim()?,
@@ -291,18 +300,10 @@ pub(super) async fn run(
             .with_effect(Effect::Unknown)
             .with_hint(KEEP_THE_RUNTIME))
     });
-    let error = match ended {
-        Err(error) if error.is_outcome_unknown() => error,
-        ended => return Ok(ended?),
-    };
-    match home.committer.settle(home.partition(), &id, deadline).await {
-        Ok(true) => Ok(Ended::Committed),
-        Ok(false) => Ok(Ended::Conflict),
-        Err(_) => Err(Failed {
-            error,
-            claim: Some(claim),
-        }),
-    }
+    ended.map_err(|error| Failed {
+        claim: error.is_outcome_unknown().then_some(claim),
+        error,
+    })
 }
 
 /// Returns the error of a transaction that others did not let through in time.
@@ -398,17 +399,14 @@ impl Attempt {
     /// Decides for the commit at home, while all others are held.
     async fn decide(&self, holders: Vec<(usize, Holder)>) -> Result<Ended> {
         let home = self.members.home();
-        let table = home.committer.table();
-        let timestamp = table.servers().latest_now();
-        let record = self.claim()?.committed(None)?;
-        let mut group = home.group.clone();
-        group.parts.push(part::decide(
-            home.partition(),
-            &self.states[0],
-            record,
-            &self.members.redo,
-            timestamp,
-        )?);
+        let timestamp = home.committer.table().servers().latest_now();
+        let group = match self.deciding(timestamp) {
+            Ok(group) => group,
+            Err(error) => {
+                self.release(holders).await;
+                return Err(home.in_context(error));
+            }
+        };
         let lost = match home.send(&group, self.claimed.as_ref(), self.deadline).await {
             Ok(true) => {
                 self.apply(holders, timestamp);
@@ -421,7 +419,7 @@ impl Attempt {
                 if !home.committer.may_be_held(&error) {
                     return Err(home.in_context(error));
                 }
-                let freed = home.committer.free_if_held(&home.group, error, self.deadline);
+                let freed = home.committer.free_if_held(&home.group, error, self.release_by);
                 freed.await.map_err(|error| home.in_context(error))?;
                 return Ok(Ended::Conflict);
             }
@@ -429,7 +427,7 @@ impl Attempt {
         // A copy of the call may be in flight, so only the record decides.
         match home
             .committer
-            .settle(home.partition(), &self.id, self.deadline)
+            .settle(home.partition(), &self.id, self.release_by)
             .await
         {
             Ok(true) => {
@@ -444,7 +442,18 @@ impl Attempt {
         }
     }
 
-    /// Releases what is held or may be, without a change. What can't be released is left to visitors.
+    /// Returns the group that decides at home, with what is to be written in the others.
+    fn deciding(&self, timestamp: u64) -> Result<Group> {
+        let home = self.members.home();
+        let record = self.claim()?.committed(None)?;
+        let redo = &self.members.redo;
+        let step = part::decide(home.partition(), &self.states[0], record, redo, timestamp)?;
+        let mut group = home.group.clone();
+        group.parts.push(step);
+        Ok(group)
+    }
+
+    /// Releases what is held or may be, without a change. Visitors release the rest.
     async fn release(&self, holders: Vec<(usize, Holder)>) {
         let released = holders.iter().map(async |(index, holder)| {
             let member = &self.members.all[*index];
@@ -459,8 +468,8 @@ impl Attempt {
         join_all(released).await;
     }
 
-    /// Applies the redo in the background, and forgets it once it is certain that no partition needs it. What
-    /// can't be applied is left to visitors.
+    /// Applies the redo in the background, and forgets it once it is certain that no partition needs it. Visitors
+    /// apply the rest.
     fn apply(&self, holders: Vec<(usize, Holder)>, timestamp: u64) {
         let (members, id) = (Arc::clone(&self.members), self.id.clone());
         let table = members.home().committer.table().table();
@@ -493,7 +502,7 @@ impl Attempt {
     /// condition of the caller.
     async fn judge(&self, refused: Vec<&Member>) -> Result<Ended> {
         for member in refused {
-            if let Some(rejection) = member.judge(self.deadline).await? {
+            if let Some(rejection) = member.judge(self.release_by).await? {
                 return Ok(Ended::Rejected(rejection));
             }
         }

@@ -20,9 +20,12 @@ use crate::{
     txn::{
         commit::{Claimed, Committer, plan::Group},
         outcome::FailedCondition,
-        part::Ending,
         partitioned_table::PartitionedTable,
-        record::{RecordRequest, digest::Digest, settle::Claim},
+        record::{
+            RecordRequest,
+            digest::Digest,
+            settle::{Claim, Unsettled},
+        },
         snapshot::{self, Snapshot, SnapshotOptions},
         update::{Applied, Change, OPERATION, UpdateOptions, UpdateView, Updated},
     },
@@ -181,8 +184,8 @@ impl<const N: usize> CrossPartitions<N> {
     /// Reads the partitions and applies changes that depend on their contents, as
     /// [`PartitionedTable::update`] does for one partition.
     ///
-    /// The closure gets a view of each partition; all show the same moment if the changes are applied. An
-    /// update that changes nothing is checked to have read one moment.
+    /// The closure gets a view of each partition. If the update succeeds, or ends with an error of the closure,
+    /// all views showed the same moment; otherwise the closure is run again.
     ///
     /// # Errors
     ///
@@ -195,13 +198,13 @@ impl<const N: usize> CrossPartitions<N> {
     ) -> Result<Updated<T>, E>
     where
         T: Send,
-        E: From<Error>,
+        E: From<Error> + Send,
     {
         self.update_with(UpdateOptions::new(), change).await
     }
 
     /// Reads the partitions and applies changes that depend on their contents, with options. They hold for
-    /// each partition, and must have no range. Such an update always has a record.
+    /// each partition, and must have no range. An update across partitions always has a record.
     ///
     /// # Errors
     ///
@@ -213,7 +216,7 @@ impl<const N: usize> CrossPartitions<N> {
     ) -> Result<Updated<T>, E>
     where
         T: Send,
-        E: From<Error>,
+        E: From<Error> + Send,
     {
         let Some(mut update) = Update::begin(self, options).await? else {
             return Ok(Updated::Replayed);
@@ -221,7 +224,18 @@ impl<const N: usize> CrossPartitions<N> {
         loop {
             let snapshots = update.read().await?;
             let mut views = update.views(&snapshots);
-            let value = change(&mut views)?;
+            let value = match change(&mut views) {
+                Ok(value) => value,
+                Err(error) => {
+                    drop(views);
+                    // Perhaps it failed because the views are of different moments.
+                    if self.stood_still(&snapshots, update.deadline).await? {
+                        return Err(error);
+                    }
+                    update.go_on().await?;
+                    continue;
+                }
+            };
             let change = Update::finish(views)?;
             match update.apply(&snapshots, change).await? {
                 Applied::Done(attempts) => return Ok(Updated::Done { value, attempts }),
@@ -333,10 +347,14 @@ impl<'a, const N: usize> Update<'a, N> {
         };
         match ended {
             Some(applied) => Ok(applied),
-            None if self.attempts >= self.options.attempts => Err(self.gave_up()),
-            None if !self.pauses.wait_before(self.deadline).await => Err(self.gave_up()),
-            None => Ok(Applied::Conflict),
+            None => self.go_on().await.map(|()| Applied::Conflict),
         }
+    }
+
+    /// Pauses before the next attempt.
+    async fn go_on(&mut self) -> Result<()> {
+        let may_go_on = self.attempts < self.options.attempts && self.pauses.wait_before(self.deadline).await;
+        if may_go_on { Ok(()) } else { Err(self.gave_up()) }
     }
 
     /// Returns `None` after a conflict.
@@ -361,7 +379,8 @@ impl<'a, const N: usize> Update<'a, N> {
             });
         }
         if let Some(claimed) = &mut self.claimed {
-            claimed.seen = claimed.claim.read_for_commit(self.deadline).await?;
+            let seen = claimed.claim.read_for_commit(self.deadline).await;
+            claimed.seen = seen.map_err(|error| self.partitions.in_context(OPERATION, error))?;
             if claimed.is_committed() {
                 return Ok(Some(Applied::Replayed));
             }
@@ -371,7 +390,6 @@ impl<'a, const N: usize> Update<'a, N> {
             });
         }
         let members = Arc::new(Members::new(members)?);
-        let ending = Ending::of(&members.home().group.parts);
         let ended = attempt::run(
             Arc::clone(&members),
             states,
@@ -380,8 +398,11 @@ impl<'a, const N: usize> Update<'a, N> {
             self.deadline,
         )
         .await;
-        ending.notify(&members.outcome(ended.clone()));
-        match ended.map_err(|Failed { error, .. }| error)? {
+        let failed = |Failed { error, claim }| match claim {
+            Some(claim) => Unsettled::new(error, Some(claim)).into_error(),
+            None => error,
+        };
+        match ended.map_err(failed)? {
             Ended::Committed => Ok(Some(Applied::Done(self.attempts))),
             Ended::Conflict => Ok(None),
             Ended::Rejected(rejection) => {

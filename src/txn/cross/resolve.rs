@@ -1,8 +1,8 @@
 //! Frees partitions of intents whose transaction has a decision, or whose lease is over.
 //!
 //! The decision is at home: the redo while it is kept, else the record. A visitor that finds none waits for
-//! the end of the lease, and then writes an abort, which the commit excludes. No clock is trusted for
-//! more than politeness: who fences too early only aborts the transaction.
+//! the end of the lease, and then writes an abort, which the commit excludes. No clock decides about
+//! safety: a fence that is too early only aborts the transaction.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use hbase_client::{
 };
 use tokio::{
     sync::OnceCell,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{
@@ -37,7 +37,7 @@ use crate::{
             group_commit::SendRequest, plan::Group, prepared::Prepared,
         },
         partition_call::PartitionCall,
-        proof::{opening::Settings, proven_table::ProvenTable},
+        proof::{opening::Settings, proven_table::ProvenTable, servers::Needs},
         record::{
             self, Record, State, TransactionId,
             digest::Digest,
@@ -50,6 +50,13 @@ use crate::{
 /// The longest lease that a visitor waits for.
 pub(super) const MAX_LEASE: Duration = Duration::from_secs(10);
 
+/// Whether the lease of an intent is over is known only if the clocks were compared.
+const CLOCK: Needs = Needs {
+    conditions: false,
+    clock: true,
+    atomic_multi: false,
+    refuses_increment: false,
+};
 /// The column that is written to prove that an intent is gone, and how long it is kept.
 const MARK: &str = "p";
 const MARK_TTL: Duration = Duration::from_secs(60);
@@ -173,7 +180,10 @@ impl Committer {
         let lease_over = Instant::now() + intent.lease.min(MAX_LEASE);
         let mut pauses = Pauses::after_conflicts();
         loop {
-            match committer.decision(&home, &intent.attempt, deadline).await? {
+            match committer
+                .decision(&home, &intent.attempt, CLOCK, deadline)
+                .await?
+            {
                 Decision::Aborted => {
                     self.release(partition, holder, Vec::new(), deadline).await?;
                     return Ok(());
@@ -190,7 +200,10 @@ impl Committer {
             let now = Instant::now();
             if now >= lease_over || self.table().servers().past() > intent.lease_end {
                 committer.fence(&home, &intent.attempt, deadline).await?;
-                continue;
+                if pauses.wait_before(deadline).await {
+                    continue;
+                }
+                return Err(holder.in_the_way("it is being aborted"));
             }
             let left = lease_over - now;
             let pause = pauses.next_pause().min(left);
@@ -217,7 +230,10 @@ impl Committer {
             let intent = &holder.intent;
             let decided = async {
                 let (committer, home) = self.peer(intent.home(), deadline).await?;
-                let decision = committer.decision(&home, &intent.attempt, deadline).await?;
+                let needs = Needs::default();
+                let decision = committer
+                    .decision(&home, &intent.attempt, needs, deadline)
+                    .await?;
                 let Decision::Committed(kept) = decision else {
                     return Ok(Written::Nothing);
                 };
@@ -237,11 +253,13 @@ impl Committer {
     /// Checks that the intent of an attempt that was applied everywhere is gone.
     async fn check_finished(&self, partition: &Partition, holder: &Holder, deadline: Instant) -> Result<()> {
         let state = self.state(partition, deadline).await?;
-        if state.holder().is_some_and(|found| found.value == holder.value) {
-            return Err(holder.in_the_way(
-                "home says that it is applied everywhere; a table was restored alone, or its rows were deleted",
-            )
-            .with_retryable(false));
+        let is_there = state.holder().is_some_and(|found| found.value == holder.value);
+        if is_there && self.mark(partition, Some(&holder.value), deadline).await? {
+            return Err(holder
+                .in_the_way(
+                    "home says that it is applied everywhere; a table was restored alone, or its rows were deleted",
+                )
+                .with_retryable(false));
         }
         Ok(())
     }
@@ -279,10 +297,15 @@ impl Committer {
         if found == Some(&holder.value) {
             return Ok(false);
         }
+        self.mark(partition, found, deadline).await
+    }
+
+    /// Writes a cell that means nothing, under the condition that the partition has this intent, or none.
+    async fn mark(&self, partition: &Partition, intent: Option<&Bytes>, deadline: Instant) -> Result<bool> {
         let row = version_row(partition)?;
         let mark = Put::new(row.clone()).cell(TableDescriptor::VERSION_FAMILY, MARK, "");
         let mark = mark.ttl(MARK_TTL).into();
-        let condition = intent::is(&row, found);
+        let condition = intent::is(&row, intent);
         let durability = self.table().table().durable();
         let request = EndpointRequest::new(partition, [&mark], vec![condition], durability, true);
         self.send(&request, deadline).await
@@ -293,6 +316,7 @@ impl Committer {
         &self,
         home: &Partition,
         attempt: &TransactionId,
+        needs: Needs,
         deadline: Instant,
     ) -> Result<Decision> {
         let row = record_row(home, attempt)?;
@@ -300,7 +324,7 @@ impl Committer {
             .family(TableDescriptor::VERSION_FAMILY)
             .column(record::FAMILY, record::QUALIFIER);
         let call = PartitionCall::new(self.table(), home, &row, CallKind::Read, deadline);
-        Decision::of(call.get(&get).await?.as_ref())
+        Decision::of(call.needing(needs).get(&get).await?.as_ref())
     }
 
     /// Aborts an attempt, unless it has a decision.
@@ -332,13 +356,15 @@ impl Committer {
         attempt: &TransactionId,
         deadline: Instant,
     ) -> Result<bool> {
+        let mut pauses = Pauses::after_conflicts();
         loop {
-            match self.decision(home, attempt, deadline).await? {
+            let needs = Needs::default();
+            match self.decision(home, attempt, needs, deadline).await? {
                 Decision::Committed(_) => return Ok(true),
                 Decision::Aborted => return Ok(false),
                 Decision::Pending => self.fence(home, attempt, deadline).await?,
             }
-            if Instant::now() >= deadline {
+            if !pauses.wait_before(deadline).await {
                 return Err(Error::new(
                     ClientErrorKind::DeadlineExceeded,
                     "the decision on a transaction could not be read",
@@ -366,15 +392,26 @@ impl Committer {
             let connection = self.table().table().connection();
             let opened = self.peers().of(&address.table);
             let open = async || {
-                let settings = Settings::default();
+                // Whatever the application allows: each partition is checked when it is called.
+                let settings = Settings {
+                    weak_durability: true,
+                    cut_partitions: true,
+                    ..Settings::default()
+                };
                 let table = ProvenTable::open(connection, address.table.clone(), &settings, deadline).await?;
                 Ok::<_, Error>(Self::new(table, None))
             };
-            opened.get_or_try_init(open).await?.clone()
+            let opened = timeout_at(deadline, opened.get_or_try_init(open)).await;
+            opened.map_err(|_| not_opened(&address.table))??.clone()
         };
         let partition = committer.table().terms().rule.partition(address.prefix.clone())?;
         Ok((committer, partition))
     }
+}
+
+fn not_opened(table: &TableName) -> Error {
+    let what = "the table was not opened in time";
+    Error::new(ClientErrorKind::DeadlineExceeded, what).at_table(table)
 }
 
 fn in_the_way(holder: &Holder, error: Error) -> Error {

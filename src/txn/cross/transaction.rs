@@ -15,7 +15,6 @@ use crate::{
     txn::{
         commit::{Claimed, plan::Group},
         outcome::Outcome,
-        part::Ending,
         record::{RecordRequest, TransactionId, digest::Digest, settle::Claim},
         transaction::Transaction,
     },
@@ -41,8 +40,12 @@ use crate::{
 /// # Limits
 ///
 /// In the partitions after the first one there are puts without timestamps, deletes of columns, families and
-/// rows, and conditions, but no increments, appends, locks or latches. There are at most 16 partitions,
-/// and 4 MiB of puts and deletes after home.
+/// rows, and conditions, but no increments and appends. No partition has locks or latches. There are at most 16
+/// partitions, and 4 MiB of puts and deletes after home.
+///
+/// Each transaction changes the version of its partition, so one across partitions is repeated if another one
+/// changes a partition between its read and its hold: it may not get through while a partition is always being
+/// changed.
 ///
 /// # Example
 ///
@@ -119,13 +122,10 @@ impl CrossTransaction {
             Ok(members) => members,
             Err(error) => return Outcome::Invalid(error.at_operation("transaction")),
         };
-        let home = members.home();
-        let ending = Ending::of(&home.group.parts);
-        let observed = ObservedCommit::begin(home.committer.table().name());
+        let observed = ObservedCommit::begin(members.home().committer.table().name());
         let commit = pin!(commit(&members));
         let outcome = observed.within(commit).await;
         observed.end(outcome.name(), outcome.error());
-        ending.notify(&outcome);
         outcome
     }
 
@@ -210,12 +210,7 @@ impl Members {
             let name = format!("{} {} {}", member.committer.table().name(), counts.0, counts.1);
             (name.into(), member.partition().prefix())
         });
-        let deeds = home
-            .group
-            .parts
-            .iter()
-            .map(|part| (part.description(), part.condition().row()));
-        let digest = Digest::of(&mutations, &conditions, parts.chain(deeds));
+        let digest = Digest::of(&mutations, &conditions, parts);
         let claim = Claim::new(home.committer.table(), home.partition(), &request.id, digest);
         let claim = claim.map_err(|error| home.in_context(error))?;
         Ok(Some(Claimed { claim, seen: None }))

@@ -47,7 +47,7 @@ use crate::{
 
 /// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;
-/// How long the cell that shows a server's time is kept.
+/// How long the cell that shows a server's time, or is no counter, is kept.
 const CLOCK_TTL: Duration = Duration::from_secs(60);
 /// How long the rows of a test are kept.
 const TRIAL_TTL: Duration = Duration::from_secs(5);
@@ -369,7 +369,7 @@ async fn prove_refusal_of_increments(
     let qualifier = Bytes::copy_from_slice(id.as_bytes());
     let put = |row: &Bytes| {
         let put = Put::new(row.clone()).cell(family.clone(), qualifier.clone(), "x");
-        put.ttl(TRIAL_TTL)
+        put.ttl(CLOCK_TTL)
     };
     let multi = |action| MultiCall {
         row: one.clone(),
@@ -380,7 +380,7 @@ async fn prove_refusal_of_increments(
     let purpose = capability.purpose();
     call.attempts.probe(location, purpose).multi(&first).await?;
     let increment = Increment::new(one.clone()).column(family.clone(), qualifier.clone(), 1);
-    let half = [put(&other).into(), increment.ttl(TRIAL_TTL).into()];
+    let half = [put(&other).into(), increment.ttl(CLOCK_TTL).into()];
     let half = probe::transaction(one.clone(), &half);
     let refused = match call.attempts.probe(location, purpose).endpoint(&half).await {
         Err(failed) if failed.is_no_counter() => true,

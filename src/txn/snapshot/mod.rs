@@ -234,11 +234,16 @@ pub(super) async fn read(
         .map_err(in_context)?;
     let read = read_undisturbed(committer, &partition, options, deadline);
     let snapshot = read.await.map_err(in_context)?;
-    if snapshot.rows.len() > options.max_rows {
-        let limit = counted(options.max_rows, "row");
-        return Err(in_context(too_large(&limit, "max_rows")));
-    }
+    // What is laid over may add some.
+    check_rows(&snapshot.rows, options).map_err(in_context)?;
     Ok(snapshot)
+}
+
+fn check_rows(rows: &[Row], options: &SnapshotOptions) -> Result<()> {
+    if rows.len() > options.max_rows {
+        return Err(too_large(&counted(options.max_rows, "row"), "max_rows"));
+    }
+    Ok(())
 }
 
 /// Reads the partition, with what a transaction that holds it has committed. For an update, frees it first.
@@ -291,6 +296,7 @@ async fn read_cells(
     // Without a record family, servers are tested in a family of the user.
     let trials = TRIALS.map(|name| partition.reserved_row(name));
     rows.retain(|row| !trials.iter().flatten().any(|trial| trial == row.key()));
+    check_rows(&rows, options)?;
     Ok(Snapshot {
         partition: partition.clone(),
         rows,

@@ -3,7 +3,7 @@
 use hbase_client::IntoBytes;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     txn::{record::TransactionId, snapshot::SnapshotOptions},
 };
 
@@ -90,10 +90,16 @@ impl UpdateOptions {
     }
 
     /// Returns the id of the caller, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is invalid, or the update is
+    /// to leave no record.
     pub(in crate::txn) fn callers_id(&self) -> Result<Option<TransactionId>> {
         match &self.recording {
             Recording::CallersId(id) => id.clone().map(Some),
-            Recording::OwnId | Recording::None => Ok(None),
+            Recording::OwnId => Ok(None),
+            Recording::None => Err(Error::invalid("an update across partitions without a record")),
         }
     }
 

@@ -268,6 +268,8 @@ impl Group {
             .iter()
             .find(|mutation| named(mutation) == Durability::SkipWal)
         {
+            // Whatever the table's durability is by now.
+            _ if self.sets_version() && strongest.is_weak() => Ok(Durability::SyncWal),
             Some(mutation) if strongest != Durability::SkipWal => Err(mutation.in_context(
                 Error::invalid(
                     "SKIP_WAL next to mutations that are logged: a crash would leave half the transaction",

@@ -305,13 +305,13 @@ struct Times {
 impl Times {
     fn new(now: ServerTime, seen: Seen<'_>) -> Result<Self> {
         let delete = seen.newest.max(now.past());
-        let after = timestamp_after(seen.newest)?;
         // A clock that can't be compared can't be waited for either.
         let put_is_ahead = seen.is_ahead || now.is_assumed && seen.newest > now.past();
+        let after = || timestamp_after(seen.newest);
         Ok(Self {
             seen: seen.newest,
             delete,
-            ahead: put_is_ahead.then_some(after),
+            ahead: put_is_ahead.then(after).transpose()?,
         })
     }
 }
